@@ -1,0 +1,1 @@
+"""What one task does: prepare a set, parse, extract. Runs without Dagster."""

@@ -1,0 +1,318 @@
+"""One claimed row from its parsed text to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import random
+import uuid
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from extraction_assets.workers.pacer import Pacer
+from extraction_assets.workers.session import WorkerSession
+from extraction_assets.workers.tools import Tools
+from extraction_core.answers import Rejected, judge, read_message
+from extraction_core.causes import POLICIES, Cause, Remedy
+from extraction_core.collection import Collection
+from extraction_core.errors import OutputPathError, OutputStoreFullError
+from extraction_core.failpoints import Failpoint
+from extraction_core.pricing import TokenUsage, context_tokens, cost_usd, token_usage
+from extraction_core.prompting import LARGEST_REQUEST_BYTES, SecondTry, build_request, prompt_characters, token_bounds
+from extraction_core.retry import GiveUp, History, Requeue, RetryRules, StopLine, decide
+from extraction_core.states import RowStatus
+from resources.extraction import RealtimeProvider
+from resources.extraction.translation import CallFailed
+from resources.ledger.attempts import Answer, AttemptPlan, KeptAnswer, NotOpened, Opened
+from resources.ledger.queue import Claimed
+from resources.ledger.results import Failed
+from resources.recorder import Recording
+
+if TYPE_CHECKING:
+    from extraction_assets.workers.extract_worker import StopSignal
+
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+LARGEST_OUTPUT_TOKENS = 64_000
+BUDGET_WAIT_S = 1.0
+PARSE_WAIT_S = 1.0
+
+
+class LineStopped(Exception):  # noqa: N818 - an event, not an error of this row
+    """Nothing more should be claimed: the fault is the account's or the machine's, not the document's."""
+
+
+class InThread(Protocol):
+    """Runs blocking work beside the event loop."""
+
+    def __call__(self, work: Callable[[], T]) -> Awaitable[T]:
+        """Run it."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskContext:
+    """What all rows of one worker share."""
+
+    tools: Tools
+    session: WorkerSession
+    collection: Collection
+    provider: RealtimeProvider
+    pacer: Pacer
+    stop: StopSignal
+    in_thread: InThread
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ready:
+    """A request that may be sent, and what it stands for."""
+
+    request: Mapping[str, Any]
+    second_try: str | None
+
+
+class DocumentTask:
+    """Carries one claimed row to its end, or back to the queue."""
+
+    def __init__(self, context: TaskContext, claim: Claimed) -> None:
+        self._context, self._claim, self._held, self._row = context, claim, claim.held, claim.row
+        self._tools, self._collection = context.tools, context.collection
+
+    async def run(self) -> None:
+        """Do it. Bad documents, answers and calls become rows; a defect of ours becomes this row's failure alone.
+
+        Raises:
+            LineStopped: the row should be given back as it is.
+        """
+        try:
+            await self._extract()
+        except LineStopped:
+            raise
+        except OutputStoreFullError as error:
+            raise LineStopped(str(error)) from error
+        except OutputPathError as error:
+            await self._give_up(Cause.OUTPUT_NOT_WRITTEN, str(error))
+        except Exception as error:  # the worker's edge: an unknown defect must cost one row, not its neighbours
+            log.exception("%s failed", self._row["document_key"])
+            await self._give_up(Cause.WORKER_ERROR, f"{type(error).__name__}: {error}", next_retry_s=60.0)
+
+    async def _extract(self) -> None:
+        markdown = await self._load_markdown()
+        if markdown is None:
+            return
+        ready = self._build(markdown)
+        if not await self._fits(ready.request):
+            return
+        if not await self._may_call():
+            return
+        plan = self._plan(ready)
+        max_attempts = self._collection.settings.max_attempts
+        opened = await self._context.in_thread(lambda: self._tools.ledger.attempts.open(self._held, plan, max_attempts))
+        match opened:
+            case Opened():
+                await self._call(ready, plan, opened.attempt_id)
+            case KeptAnswer():
+                await self._derive(opened.attempt_id, opened.response)
+            case NotOpened(cause=None):
+                log.info("%s is superseded", self._row["document_key"])
+            case NotOpened(cause=cause, message=message, wait=wait):
+                if wait:
+                    await self._requeue(cause or Cause.COST_LIMIT, message, BUDGET_WAIT_S)
+                else:
+                    await self._give_up(cause or Cause.COST_LIMIT, message)
+
+    async def _load_markdown(self) -> str | None:
+        """Return the parsed text; None when the row ended because there is none."""
+        parse_run_id = self._row["parse_run_id"]
+        parse = await self._context.in_thread(lambda: self._tools.ledger.parses.get(parse_run_id)) if parse_run_id else None
+        if parse is None:
+            await self._give_up("source_missing", "the document could not be read", next_retry_s=60.0)
+            return None
+        match RowStatus(parse["status"]):
+            case RowStatus.COMPLETED:
+                markdown = await self._context.in_thread(lambda: self._tools.parsed.markdown(parse["markdown_sha256"]))
+                if markdown is None:
+                    await self._give_up(Cause.PARSED_TEXT_LOST, "the parsed text is gone from the home; parse it again")
+                return markdown
+            case RowStatus.FAILED | RowStatus.CANCELLED:
+                retry_s = 60.0 if parse["retryable"] else None
+                await self._give_up(parse["reason"] or "parse_cancelled", parse["message"] or "", next_retry_s=retry_s)
+            case RowStatus.QUEUED | RowStatus.RUNNING:
+                await self._requeue("parsing", "the document is still being parsed", PARSE_WAIT_S)
+        return None
+
+    def _build(self, markdown: str) -> Ready:
+        """Build the request; how a second try differs is told by why the row came back."""
+        question, reason = self._collection.question, self._row["reason"]
+        remedy = POLICIES[Cause(reason)].remedy if reason in set(Cause) else None
+        if remedy is Remedy.LARGER:
+            larger = min(question.max_output_tokens * 2, max(LARGEST_OUTPUT_TOKENS, question.max_output_tokens))
+            return Ready(
+                request=build_request(question, markdown, SecondTry(max_output_tokens=larger)), second_try=remedy
+            )
+        if remedy is Remedy.ASK_AGAIN:
+            told = SecondTry(max_output_tokens=question.max_output_tokens, problem=self._row["message"] or reason)
+            return Ready(request=build_request(question, markdown, told), second_try=remedy)
+        return Ready(request=build_request(question, markdown), second_try=None)
+
+    async def _fits(self, request: Mapping[str, Any]) -> bool:
+        """Fail a document that exceeds the provider's limits before any call, with sizes."""
+        size = len(json.dumps(request, ensure_ascii=False).encode("utf-8", "replace"))
+        if size > LARGEST_REQUEST_BYTES:
+            await self._give_up(Cause.TOO_LONG, f"too long: {size} bytes, limit {LARGEST_REQUEST_BYTES} bytes a request")
+            return False
+        limit = context_tokens(request["model"]) - request["max_tokens"]
+        fewest, most = token_bounds(prompt_characters(request))
+        if most <= limit:
+            return True
+        tokens = fewest if fewest > limit else await self._context.provider.count_tokens(request) or (fewest + most) // 2
+        if tokens <= limit:
+            return True
+        await self._give_up(
+            Cause.TOO_LONG,
+            f"too long: about {tokens} tokens, limit {limit} ({request['model']}'s context less {request['max_tokens']} for the answer)",
+        )
+        return False
+
+    async def _may_call(self) -> bool:
+        """Wait for the common pace. False when the row was put off or given back."""
+        pacer, session = self._context.pacer, self._context.session
+        while not self._context.stop.why:
+            if session.is_cancelled(self._held):
+                break
+            if put_off := pacer.put_off:
+                await self._give_up(put_off.cause, "the provider does not serve for now", next_retry_s=put_off.wait_s)
+                return False
+            if not pacer.pause_s and session.is_fresh:
+                return True
+            await asyncio.sleep(max(pacer.pause_s, 0.05) * (1 + random.random() / 20))  # noqa: S311 - spreading waits
+        await self._give_back()
+        return False
+
+    def _plan(self, ready: Ready) -> AttemptPlan:
+        request = ready.request
+        _, most = token_bounds(prompt_characters(request))
+        worst = TokenUsage(
+            input_tokens=0,
+            cache_write_5m_tokens=most,
+            cache_write_1h_tokens=0,
+            cache_read_tokens=0,
+            output_tokens=request["max_tokens"],
+        )
+        return AttemptPlan(
+            token=str(uuid.uuid4()),
+            model=request["model"],
+            max_output_tokens=request["max_tokens"],
+            reserved_usd=cost_usd(request["model"], worst, at=datetime.now(UTC), batch=False),
+            second_try=ready.second_try,
+        )
+
+    async def _call(self, ready: Ready, plan: AttemptPlan, attempt_id: int) -> None:
+        asked_at, ticket = datetime.now(UTC), self._context.pacer.begin_call()
+        attempts = self._tools.ledger.attempts
+        self._tools.failpoints(Failpoint.CALL_PROVIDER)
+        try:
+            outcome = await self._context.provider.call(ready.request)
+        except asyncio.CancelledError:
+            message = "the call was cut off when its worker was stopped"
+            attempts.abandoned(attempt_id, plan.token, cause=Cause.CONNECTION_LOST, message=message)
+            raise
+        self._tools.failpoints(Failpoint.PROVIDER_ANSWERED)
+        if isinstance(outcome, CallFailed):
+            await self._context.in_thread(lambda: self._close_failed(attempt_id, plan.token, outcome))
+            await self._settle(outcome, ticket)
+            return
+        usage, served_model = token_usage(outcome.message), outcome.message.get("model")
+        answer = Answer(
+            response=outcome.body,
+            request_id=outcome.request_id,
+            served_model=served_model,
+            stop_reason=outcome.message.get("stop_reason"),
+            usage=usage,
+            cost_usd=cost_usd(str(served_model), usage, at=asked_at, batch=False) if usage else None,
+        )
+        await asyncio.shield(self._context.in_thread(lambda: attempts.answered(attempt_id, plan.token, answer)))
+        self._context.pacer.served()
+        await self._derive(attempt_id, outcome.body)
+
+    def _close_failed(self, attempt_id: int, token: str, failed: CallFailed) -> None:
+        attempts, policy = self._tools.ledger.attempts, POLICIES[failed.cause]
+        if policy.cost_known:
+            attempts.failed(
+                attempt_id,
+                token,
+                cause=failed.cause,
+                message=failed.message,
+                counted=policy.counted,
+                request_id=failed.request_id,
+            )
+        else:
+            attempts.abandoned(attempt_id, token, cause=failed.cause, message=failed.message)
+
+    async def _derive(self, attempt_id: int, body: str) -> None:
+        """Judge the kept answer and write what follows: file and row, or the reason why not."""
+        if self._context.session.is_cancelled(self._held) or self._context.stop.why == "cancelled":
+            await self._give_back()
+            return
+        message = read_message(body) or {"content": []}
+        judgement = judge(message, self._collection.validator)
+        if isinstance(judgement, Rejected):
+            await self._settle(CallFailed(cause=judgement.cause, message=judgement.message), None, judged=attempt_id)
+            return
+        recording = Recording(
+            held=self._held,
+            attempt_id=attempt_id,
+            collection=self._collection.name,
+            document_key=self._row["document_key"],
+            value=judgement.value,
+            notes=judgement.notes,
+        )
+        if not await self._context.in_thread(lambda: self._tools.recorder.record(recording)):
+            log.info("%s is superseded", self._row["document_key"])
+
+    async def _settle(self, failed: CallFailed, ticket: int | None, judged: int | None = None) -> None:
+        """Decide what follows from a failed try, and carry it out."""
+        policy = POLICIES[failed.cause]
+        waits = policy.remedy is Remedy.WAIT
+        known = await self._context.in_thread(lambda: self._tools.ledger.attempts.history(self._held.row_id))
+        history = History(
+            counted_attempts=known["counted"],
+            refusals_to_serve=known["refusals"] + waits,
+            same_remedy_used=policy.remedy in known["second_tries"],
+        )
+        settings, timing = self._collection.settings, self._tools.timing
+        rules = RetryRules(max_attempts=settings.max_attempts, retry_in_run_s=timing.retry_in_run_s)
+        jitter = random.random()  # noqa: S311 - spreading waits
+        decision = decide(failed.cause, history, rules, jitter=jitter, retry_after_s=failed.retry_after_s)
+        if waits and ticket is not None:
+            wait_s = decision.wait_s if isinstance(decision, Requeue) else getattr(decision, "next_retry_s", 0.0) or 0.0
+            self._context.pacer.refused(ticket, failed.cause, wait_s)
+        match decision:
+            case StopLine():
+                raise LineStopped(f"{failed.cause}: {failed.message}")
+            case Requeue(wait_s=wait_s):
+                await self._requeue(failed.cause, failed.message, wait_s, judged=judged, refused=waits)
+            case GiveUp(next_retry_s=next_retry_s, exhausted=exhausted):
+                spent = f" (all {settings.max_attempts} attempts are used)" if exhausted else ""
+                await self._give_up(failed.cause, failed.message + spent, next_retry_s=next_retry_s, judged=judged)
+
+    async def _give_up(
+        self, reason: str, message: str, *, next_retry_s: float | None = None, judged: int | None = None
+    ) -> None:
+        failed = Failed(reason=reason, message=message, attempt_id=judged, next_retry_s=next_retry_s)
+        await self._context.in_thread(lambda: self._tools.ledger.results.record_failed(self._held, failed))
+
+    async def _requeue(
+        self, reason: str, message: str, wait_s: float, *, judged: int | None = None, refused: bool = False
+    ) -> None:
+        failed = Failed(reason=reason, message=message, attempt_id=judged)
+        await self._context.in_thread(
+            lambda: self._tools.ledger.results.record_retry(self._held, failed, wait_s=wait_s, refused_to_serve=refused)
+        )
+
+    async def _give_back(self) -> None:
+        await self._context.in_thread(lambda: self._tools.ledger.results.release([self._held]))

@@ -1,0 +1,125 @@
+"""Before a set is worked on: look at the source, read what changed, say what must be parsed.
+
+The listing is fresh for every run. A document is read and hashed when its signature differs from the one it had when
+it was last read, so a set in which nothing changed costs no reading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from extraction_assets.workers.tools import Tools
+from extraction_core.collection import Collection
+from extraction_core.failpoints import Failpoint
+from extraction_core.fingerprints import input_fingerprint, parse_key, sha256_hex
+from extraction_core.parsing import ParseProvider
+from extraction_core.partitions import folder_of
+from resources.ledger.documents import DocumentSet, FoundDocument, Registration, slices
+from resources.ledger.parses import ParseRequest
+from resources.source import DocumentSource, Listing
+
+READERS = 8
+SLICE = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scan:
+    """What a look at a source found."""
+
+    registration: Registration
+    listing: Listing
+
+
+def source_of(collection: Collection) -> DocumentSource:
+    """Return a collection's source."""
+    return DocumentSource(collection.source, collection.settings.include, collection.settings.exclude)
+
+
+def scan(tools: Tools, collection: Collection, within: DocumentSet | None = None) -> Scan:
+    """List a collection's source and register its document sets and documents, or those of one set.
+
+    Raises:
+        ConfigurationError: the source cannot be listed; nothing is marked removed.
+    """
+    listing = source_of(collection).list()
+    rule = collection.settings.partition_rule()
+    found = [
+        FoundDocument(key=file.key, folder=folder_of(file.key, rule), size_bytes=file.size_bytes, signature=file.signature)
+        for file in listing.files
+    ]
+    if within:
+        found = [document for document in found if document.folder == within.folder]
+    registration = tools.ledger.documents.register(collection.name, found, within=within)
+    return Scan(registration=registration, listing=listing)
+
+
+def prepare_set(
+    tools: Tools, collection: Collection, document_set: DocumentSet, provider: ParseProvider, *, again: bool
+) -> None:
+    """Bring the ledger up to date on a set: documents, their content, their fingerprint, their parse runs.
+
+    Args:
+        tools: the resources.
+        collection: the collection.
+        document_set: the set.
+        provider: the parse provider, whose version is part of what is asked.
+        again: whether a person asks to read everything anew and to parse again what failed for good.
+    """
+    scan(tools, collection, document_set)
+    rows = tools.ledger.documents.of_set(document_set.set_id)
+    contents = _read_changed(tools, source_of(collection), rows, again=again)
+    question = collection.question_digest(f"{provider.name} {provider.version}")
+    for part in slices(rows, SLICE):
+        requests = [_parse_request(collection, provider, row, contents) for row in part]
+        parse_runs = tools.ledger.parses.enqueue([request for request in requests if request], again=again)
+        kept = [
+            {
+                "row_id": row["document_id"],
+                "content_hash": contents[row["document_id"]],
+                "read_signature": row["signature"],
+                "input_fingerprint": input_fingerprint(contents[row["document_id"]], question),
+                "parse_run_id": parse_runs[request.parse_key] if request else None,
+            }
+            for row, request in zip(part, requests, strict=True)
+        ]
+        tools.ledger.documents.keep_contents(
+            [new for row, new in zip(part, kept, strict=True) if any(row[name] != new[name] for name in new if name != "row_id")]
+        )
+
+
+def _read_changed(
+    tools: Tools, source: DocumentSource, rows: Sequence[Mapping[str, Any]], *, again: bool
+) -> dict[int, str | None]:
+    """Return document id -> content hash; None for a document that cannot be read now."""
+
+    def content_hash(row: Mapping[str, Any]) -> str | None:
+        if row["content_hash"] and row["read_signature"] == row["signature"] and not again:
+            return row["content_hash"]
+        tools.failpoints(Failpoint.READ_SOURCE)
+        try:
+            return sha256_hex(source.read(row["document_key"]))
+        except OSError:
+            return None
+
+    with ThreadPoolExecutor(READERS, thread_name_prefix="read") as pool:
+        hashes = pool.map(content_hash, rows)
+        return {row["document_id"]: found for row, found in zip(rows, hashes, strict=True)}
+
+
+def _parse_request(
+    collection: Collection, provider: ParseProvider, row: Mapping[str, Any], contents: Mapping[int, str | None]
+) -> ParseRequest | None:
+    content = contents[row["document_id"]]
+    if content is None:
+        return None
+    return ParseRequest(
+        parse_key=parse_key(content, provider.name, provider.version),
+        content_hash=content,
+        provider=provider.name,
+        provider_version=provider.version,
+        source=collection.source,
+        document_key=row["document_key"],
+    )

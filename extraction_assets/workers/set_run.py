@@ -1,0 +1,299 @@
+"""One pass over a document set: prepare, parse, open or join the extraction run, extract, close.
+
+Called by whoever launches: the asset of a Dagster run, a test, a benchmark. The calling thread stays free to report
+progress and to be interrupted; the event loop has a thread of its own, so an interruption never lands in the middle
+of a task.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+from extraction_assets.workers.extract_worker import Ending, ExtractOutcome, ExtractWorker, Stop, StopSignal
+from extraction_assets.workers.parse_worker import ParseWorker
+from extraction_assets.workers.prepare import prepare_set
+from extraction_assets.workers.session import WorkerSession
+from extraction_assets.workers.tools import Tools
+from extraction_core.collection import Collection
+from extraction_core.errors import ConfigurationError
+from extraction_core.pricing import TokenUsage, cost_usd
+from extraction_core.states import ACTIVE_ROW, RowStatus, Select
+from resources.extraction import RealtimeProvider
+from resources.extraction.client import Access, access_from
+from resources.ledger.documents import DocumentSet
+from resources.ledger.runs import OpenRun, RunRequest
+from resources.ledger.selection import Selection
+
+PROGRESS_EVERY_S = 5.0
+LOOK_EVERY_S = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """What a launch asks for.
+
+    Attributes:
+        extract: False when only the parsing is wanted.
+        documents: keys that limit the run, or None.
+        dagster_run_id: the Dagster run that asks, if any.
+        is_cancelled: tells whether a person cancelled that run; any other interruption only releases what is held.
+    """
+
+    select: Select = Select.PENDING
+    documents: Sequence[str] | None = None
+    extract: bool = True
+    dagster_run_id: str | None = None
+    is_cancelled: Callable[[], bool] = lambda: False
+
+
+class Result(StrEnum):
+    """How a pass ended."""
+
+    PARSED = "parsed"
+    NOTHING_TO_DO = "nothing_to_do"
+    CLOSED = "closed"
+    HELD_BY_OTHERS = "held_by_others"
+    LINE_STOPPED = "line_stopped"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What a pass did. ``run`` is the extraction run as the ledger has it, None when none was needed.
+
+    Attributes:
+        calls: calls made in this extraction run.
+        seconds: wall time of this pass.
+        reason: why the line was stopped, or who holds the rest.
+    """
+
+    result: Result
+    run: Mapping[str, Any] | None
+    seconds: float
+    reason: str = ""
+    unknown_documents: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgressLine:
+    """Where an extraction run stands, from SQL."""
+
+    total: int
+    done: int
+    failed: int
+    cost_usd: Any
+    per_second: float
+
+    def __str__(self) -> str:
+        """Return the line for the log."""
+        left = (self.total - self.done) / self.per_second if self.per_second else None
+        eta = f", about {left:.0f} s left" if left else ""
+        return (
+            f"{self.done}/{self.total} documents, {self.failed} failed, ${self.cost_usd:.6f}, "
+            f"{self.per_second:.1f} documents/s{eta}"
+        )
+
+
+class SetRun:
+    """One pass over one document set.
+
+    Args:
+        tools: the resources.
+        collection: the collection.
+        document_set: the set.
+        order: what is asked for.
+        say: receives a line every few seconds, on the calling thread.
+    """
+
+    def __init__(
+        self, tools: Tools, collection: Collection, document_set: DocumentSet, order: Order, say: Callable[[str], None]
+    ) -> None:
+        self._tools, self._collection, self._set, self._order, self._say = tools, collection, document_set, order, say
+        self._begun = time.monotonic()
+        self._said_at = self._begun
+
+    def run(self) -> Report:
+        """Do the pass.
+
+        Raises:
+            ConfigurationError: no key and no address, an unreadable source, a budget that cannot be kept; nothing was
+                claimed.
+            BaseException: an interruption, after everything held was released or cancelled.
+        """
+        access = access_from() if self._order.extract else None
+        self._check_budget()
+        self._tools.outputs.sweep(self._collection.name)
+        session = WorkerSession(
+            self._tools.ledger,
+            self._tools.timing,
+            collection=self._collection.name,
+            set_id=self._set.set_id,
+            dagster_run_id=self._order.dagster_run_id,
+        )
+        with session:
+            self._parse(session)
+            if access is None:
+                return self._report(Result.PARSED, None)
+            return self._extract(session, access)
+
+    def _parse(self, session: WorkerSession) -> None:
+        provider = self._tools.parse_provider(self._collection.settings.parse)
+        with provider:
+            again = self._order.select is not Select.PENDING
+            prepare_set(self._tools, self._collection, self._set, provider, again=again)
+            worker = ParseWorker(self._tools, session, self._collection, provider, self._set.set_id)
+            worker.run(lambda: self._progress(self._parse_line))
+
+    def _extract(self, session: WorkerSession, access: Access) -> Report:
+        run = self._open_run()
+        if run is None:
+            return self._report(Result.NOTHING_TO_DO, None)
+        self._tools.ledger.results.reclaim(run.run_id)
+        outcome = self._work(session, access, run.run_id)
+        self._tools.ledger.finalize(run.run_id)
+        match outcome.ending:
+            case Ending.FINISHED:
+                return self._report(Result.CLOSED, run.run_id)
+            case Ending.HELD_BY_OTHERS:
+                return self._report(Result.HELD_BY_OTHERS, run.run_id, ", ".join(outcome.holders))
+            case _:
+                return self._report(Result.LINE_STOPPED, run.run_id, outcome.reason)
+
+    def _open_run(self) -> OpenRun | None:
+        """Open a run, or join the open one; fill and seal it. None when there is nothing to do."""
+        runs, order = self._tools.ledger.runs, self._order
+        if runs.open_of_set(self._set.set_id) is None and not runs.selects(self._selection(order.select, order.documents)):
+            return None
+        run = runs.open_or_join(
+            RunRequest(
+                set_id=self._set.set_id,
+                collection=self._collection.name,
+                select=order.select,
+                documents=order.documents,
+                model=self._collection.settings.model,
+                max_cost_usd=self._collection.max_cost_usd,
+                dagster_run_id=order.dagster_run_id,
+            )
+        )
+        if run.joined:
+            self._say(f"joined extraction run {run.run_id}, which was open already (select: {run.select})")
+        if not run.sealed:
+            runs.fill(run.run_id, self._selection(run.select, run.documents))
+            runs.seal(run.run_id)
+        return run
+
+    def _work(self, session: WorkerSession, access: Access, run_id: int) -> ExtractOutcome:
+        """Run the worker's event loop on its own thread; report and listen for interruptions on this one."""
+        stop = StopSignal()
+        finished = threading.Event()
+        outcomes: list[ExtractOutcome | BaseException] = []
+
+        async def work() -> ExtractOutcome:
+            provider = RealtimeProvider(
+                access,
+                calls_in_flight=self._collection.settings.concurrency,
+                request_timeout_s=self._tools.timing.request_timeout_s,
+            )
+            return await ExtractWorker(self._tools, session, self._collection, provider, run_id, stop).run()
+
+        def loop() -> None:
+            try:
+                outcomes.append(asyncio.run(work()))
+            except BaseException as error:  # handed to the calling thread, which raises it
+                outcomes.append(error)
+            finally:
+                finished.set()
+
+        thread = threading.Thread(target=loop, name="extract")
+        thread.start()
+        try:
+            while not finished.wait(LOOK_EVERY_S):
+                self._progress(lambda: self._extract_line(run_id))
+        except BaseException:
+            self._interrupt(session, stop, run_id, finished)
+            thread.join()
+            raise
+        thread.join()
+        outcome = outcomes[0]
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    def _interrupt(self, session: WorkerSession, stop: StopSignal, run_id: int, finished: threading.Event) -> None:
+        """A person's cancel ends the run's rows, if nobody else works on it; anything else leaves them to be resumed."""
+        cancelled = self._order.is_cancelled()
+        stop.ask(Stop.CANCELLED if cancelled else Stop.INTERRUPTED)
+        ledger = self._tools.ledger
+        alone = not ledger.workers.others_alive(self._set.set_id, session.worker_id)
+        if cancelled and alone:
+            ledger.results.request_cancel(run_id)
+        finished.wait(self._tools.timing.cancel_grace_s + self._tools.timing.heartbeat_s)
+        session.release_all()
+        if cancelled:
+            ledger.finalize(run_id)
+
+    def _report(self, result: Result, run_id: int | None, reason: str = "") -> Report:
+        return Report(
+            result=result,
+            run=self._tools.ledger.runs.get(run_id) if run_id else None,
+            seconds=time.monotonic() - self._begun,
+            reason=reason,
+            unknown_documents=self._unknown_documents(),
+        )
+
+    def _unknown_documents(self) -> tuple[str, ...]:
+        if self._order.documents is None:
+            return ()
+        known = {row["document_key"] for row in self._tools.ledger.documents.of_set(self._set.set_id)}
+        return tuple(key for key in self._order.documents if key not in known)
+
+    def _selection(self, select: Select, documents: Sequence[str] | None) -> Selection:
+        return Selection(
+            set_id=self._set.set_id,
+            select=select,
+            keys=documents,
+            max_attempts=self._collection.settings.max_attempts,
+        )
+
+    def _check_budget(self) -> None:
+        """A budget can only be kept for a model whose price is known."""
+        model = self._collection.settings.model
+        nothing = TokenUsage(
+            input_tokens=0, cache_write_5m_tokens=0, cache_write_1h_tokens=0, cache_read_tokens=0, output_tokens=0
+        )
+        if self._collection.max_cost_usd is None or cost_usd(model, nothing, at=datetime.now(UTC), batch=False) is not None:
+            return
+        raise ConfigurationError(
+            self._collection.defs_file,
+            "max_cost_usd",
+            f"cannot be kept: the price of {model!r} is not known.",
+            "Correct `model`, or remove `max_cost_usd`.",
+        )
+
+    def _progress(self, line: Callable[[], str]) -> None:
+        if time.monotonic() - self._said_at >= PROGRESS_EVERY_S:
+            self._said_at = time.monotonic()
+            self._say(line())
+
+    def _parse_line(self) -> str:
+        counts = self._tools.ledger.reports.parse_counts(self._set.set_id)
+        return f"parsing: {counts['parsed']}/{counts['documents']} documents, {counts['failed']} failed"
+
+    def _extract_line(self, run_id: int) -> str:
+        counts = self._tools.ledger.results.stats(run_id).counts
+        done = sum(number for status, number in counts.items() if status not in ACTIVE_ROW)
+        return str(
+            ProgressLine(
+                total=sum(counts.values()),
+                done=done,
+                failed=counts.get(RowStatus.FAILED, 0),
+                cost_usd=self._tools.ledger.reports.run_usage(run_id)["cost_usd"],
+                per_second=done / (time.monotonic() - self._begun),
+            )
+        )

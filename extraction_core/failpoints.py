@@ -1,0 +1,48 @@
+"""The named places where a crash would hurt, and the no-op that stands there in production.
+
+A failpoint is a callable handed to the recorder, the workers and the stores. It is called with a name from
+:class:`Failpoint` right before the step of that name. Nothing in the environment can arm one: only a caller that
+passes another callable can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+
+
+class Failpoint(StrEnum):
+    """Every commit, provider call and file operation of the main job, in the order of one document's life."""
+
+    COMMIT_WORKER = "commit:worker"
+    COMMIT_DOCUMENTS = "commit:documents"
+    COMMIT_PARSE_ENQUEUE = "commit:parse_enqueue"
+    COMMIT_PARSE_CLAIM = "commit:parse_claim"
+    READ_SOURCE = "file:read_source"
+    WRITE_PARSED = "file:write_parsed"
+    COMMIT_PARSE = "commit:parse"
+    COMMIT_RUN_OPEN = "commit:run_open"
+    COMMIT_ENQUEUE = "commit:enqueue"
+    COMMIT_SEAL = "commit:seal"
+    COMMIT_CLAIM = "commit:claim"
+    COMMIT_ATTEMPT_OPEN = "commit:attempt_open"
+    CALL_PROVIDER = "call:provider"
+    PROVIDER_ANSWERED = "call:answered"
+    COMMIT_ATTEMPT_CLOSE = "commit:attempt_close"
+    WRITE_OUTPUT = "file:write_output"
+    SYNC_OUTPUT = "file:sync_output"
+    BEGIN_COMPLETE = "begin:complete"
+    REPLACE_OUTPUT = "file:replace_output"
+    SYNC_FOLDER = "file:sync_folder"
+    COMMIT_COMPLETE = "commit:complete"
+    COMMIT_FAIL = "commit:fail"
+    COMMIT_RELEASE = "commit:release"
+    COMMIT_HEARTBEAT = "commit:heartbeat"
+    COMMIT_FINALIZE = "commit:finalize"
+
+
+Failpoints = Callable[[Failpoint], None]
+
+
+def no_failpoints(_name: Failpoint) -> None:
+    """Do nothing: what production uses."""

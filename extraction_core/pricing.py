@@ -1,0 +1,103 @@
+"""Tokens of an answer and their price, exactly.
+
+Prices come from the ``genai-prices`` package (its version is kept with each attempt). An unknown model has an unknown
+price: None, never zero. Amounts are :class:`decimal.Decimal` US dollars with at most twelve decimals; a price per
+token has at most ten, so nothing is lost by that scale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from functools import lru_cache
+from importlib.metadata import version
+from typing import Any, cast
+
+from genai_prices import Usage, calc_price
+
+USD_SCALE = Decimal("1e-12")
+PRICES_VERSION = f"genai-prices {version('genai-prices')}"
+DEFAULT_CONTEXT_TOKENS = 200_000
+"""Assumed for a model that the price list does not know: the smallest context of the models on offer."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenUsage:
+    """Tokens of one answer by kind. ``input_tokens`` is the uncached remainder, as the provider counts it."""
+
+    input_tokens: int
+    cache_write_5m_tokens: int
+    cache_write_1h_tokens: int
+    cache_read_tokens: int
+    output_tokens: int
+
+    @property
+    def prompt_tokens(self) -> int:
+        """All input tokens: uncached, written to and read from the cache."""
+        return self.input_tokens + self.cache_write_5m_tokens + self.cache_write_1h_tokens + self.cache_read_tokens
+
+
+def token_usage(message: Mapping[str, Any]) -> TokenUsage | None:
+    """Read the usage of a message body: null counts as 0, a missing usage is unknown (None)."""
+    usage = message.get("usage")
+    if not isinstance(usage, Mapping):
+        return None
+    counts = cast("Mapping[str, Any]", usage)
+    if counts.get("input_tokens") is None or counts.get("output_tokens") is None:
+        return None
+    split = cast("Mapping[str, Any]", counts.get("cache_creation") or {})
+    written = _count(counts, "cache_creation_input_tokens")
+    hour = _count(split, "ephemeral_1h_input_tokens")
+    return TokenUsage(
+        input_tokens=_count(counts, "input_tokens"),
+        cache_write_5m_tokens=max(written - hour, 0),
+        cache_write_1h_tokens=hour,
+        cache_read_tokens=_count(counts, "cache_read_input_tokens"),
+        output_tokens=_count(counts, "output_tokens"),
+    )
+
+
+def _count(counts: Mapping[str, Any], name: str) -> int:
+    value = counts.get(name)
+    return int(value) if isinstance(value, int | float | Decimal) else 0
+
+
+def cost_usd(model: str, usage: TokenUsage, *, at: datetime, batch: bool) -> Decimal | None:
+    """Return the price of one answer, or None when the model's price is not known.
+
+    Args:
+        model: the model id of the answer, not of the request: the answer is what is billed.
+        usage: tokens by kind.
+        at: when the request was made; prices are dated.
+        batch: whether the answer was served by a message batch (half price on every component).
+    """
+    try:
+        price = calc_price(
+            Usage(
+                input_tokens=usage.prompt_tokens,
+                cache_write_tokens=usage.cache_write_5m_tokens + usage.cache_write_1h_tokens,
+                cache_write_5m_tokens=usage.cache_write_5m_tokens,
+                cache_write_1h_tokens=usage.cache_write_1h_tokens,
+                cache_read_tokens=usage.cache_read_tokens,
+                output_tokens=usage.output_tokens,
+            ),
+            model_ref=model,
+            provider_id="anthropic",
+            genai_request_timestamp=at,
+            price_context={"processing": "batch"} if batch else None,
+        )
+    except LookupError:
+        return None
+    return price.total_price.quantize(USD_SCALE)
+
+
+@lru_cache(maxsize=64)
+def context_tokens(model: str) -> int:
+    """Return the context window of a model in tokens."""
+    try:
+        window = calc_price(Usage(input_tokens=1), model_ref=model, provider_id="anthropic").model.context_window
+    except LookupError:
+        return DEFAULT_CONTEXT_TOKENS
+    return window or DEFAULT_CONTEXT_TOKENS

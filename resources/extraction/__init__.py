@@ -1,0 +1,5 @@
+"""The Anthropic API: one client, one realtime call, and the translation of what comes back. The only user of the SDK."""
+
+from resources.extraction.realtime import RealtimeProvider
+
+__all__ = ["RealtimeProvider"]

@@ -1,0 +1,71 @@
+"""One document, one request, one answer: the realtime way to ask.
+
+The answer is handed on as the body that came over the wire. Reading it is the judge's work, after it was kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import anthropic
+
+from extraction_core.answers import read_message
+from extraction_core.causes import Cause
+from resources.extraction.client import Access, build_client
+from resources.extraction.translation import CallFailed, translate
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallAnswered:
+    """A message came back: its body as sent, its parsed form, the provider's id of the request."""
+
+    body: str
+    message: Mapping[str, Any]
+    request_id: str | None
+
+
+class RealtimeProvider:
+    """Calls the Messages API. One per process; used from one event loop.
+
+    Args:
+        access: credentials and address.
+        calls_in_flight: the most calls at a time.
+        request_timeout_s: the longest a call may take in total, connecting and reading included.
+    """
+
+    def __init__(self, access: Access, *, calls_in_flight: int, request_timeout_s: float) -> None:
+        self._client = build_client(access, calls_in_flight=calls_in_flight, request_timeout_s=request_timeout_s)
+        self._timeout_s = request_timeout_s
+
+    async def call(self, request: Mapping[str, Any]) -> CallAnswered | CallFailed:
+        """Make one call. Every outcome is a value; only a defect of ours raises."""
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                raw = await self._client.messages.with_raw_response.create(**request)
+                body = raw.http_response.content.decode("utf-8", "replace")
+        except Exception as error:  # noqa: BLE001 - the translation raises again what is not the call's
+            return translate(error)
+        message = read_message(body)
+        if message is None:
+            return CallFailed(
+                cause=Cause.UNREADABLE_RESPONSE,
+                message="HTTP 200, but the body is not a message",
+                request_id=raw.request_id,
+            )
+        return CallAnswered(body=body, message=message, request_id=raw.request_id)
+
+    async def count_tokens(self, request: Mapping[str, Any]) -> int | None:
+        """Ask how many tokens a request is. Free of charge; None when the server cannot say."""
+        asked = {name: value for name, value in request.items() if name != "max_tokens"}
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                return (await self._client.messages.count_tokens(**asked)).input_tokens
+        except (anthropic.AnthropicError, TimeoutError):
+            return None
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.close()

@@ -1,0 +1,121 @@
+"""From the SDK's exceptions to causes. No SDK type is known above this file.
+
+The status and the error's own type decide, not the exception's class: the SDK has over a hundred classes, and a new
+one must not become an unknown failure. Messages are the provider's own words, cut to a line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import anthropic
+
+from extraction_core.causes import Cause
+
+LONGEST_MESSAGE = 500
+LONGEST_RETRY_AFTER_S = 86_400.0
+
+TOO_MANY_REQUESTS = 429
+OVERLOADED = 529
+UNCERTAIN_STATUSES = frozenset({408, 409, 502, 504})
+"""Answers of something in between, or of a server that may have done the work: what was billed is not known."""
+
+BY_STATUS: Mapping[int, Cause] = {
+    401: Cause.AUTHENTICATION,
+    402: Cause.BILLING,
+    403: Cause.PERMISSION,
+    413: Cause.REQUEST_TOO_LARGE,
+    TOO_MANY_REQUESTS: Cause.RATE_LIMITED,
+    OVERLOADED: Cause.OVERLOADED,
+}
+BILLING_WORDS = ("credit balance", "billing")
+SPEND_LIMIT_WORDS = ("usage limits", "spend limit")
+SPEND_LIMIT_CODES = ("spend_limit", "spend_cap")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallFailed:
+    """A call that brought no answer.
+
+    Attributes:
+        retry_after_s: how long the provider asked to wait; None when it did not say.
+    """
+
+    cause: Cause
+    message: str
+    retry_after_s: float | None = None
+    request_id: str | None = None
+
+
+def translate(error: Exception) -> CallFailed:
+    """Translate what a call raised. Exceptions that are not the call's are raised again."""
+    match error:
+        case anthropic.APIStatusError():
+            return _translate_status(error)
+        case anthropic.APITimeoutError() | TimeoutError():
+            return CallFailed(cause=Cause.TIMEOUT, message="no answer within the time limit")
+        case anthropic.APIConnectionError():
+            return CallFailed(cause=Cause.CONNECTION_LOST, message=_one_line(_root(error)))
+        case UnicodeEncodeError():
+            return CallFailed(cause=Cause.INVALID_REQUEST, message="the document's text cannot be encoded as UTF-8")
+        case _:
+            raise error
+
+
+def _translate_status(error: anthropic.APIStatusError) -> CallFailed:
+    return CallFailed(
+        cause=_cause_of(error),
+        message=f"HTTP {error.status_code}: {_one_line(_provider_message(error))}",
+        retry_after_s=_retry_after(error.response.headers.get("retry-after")),
+        request_id=error.request_id,
+    )
+
+
+def _cause_of(error: anthropic.APIStatusError) -> Cause:
+    status, text = error.status_code, _provider_message(error).lower()
+    code = str(_field(error.body, "error", "details", "error_code") or "")
+    if any(word in code for word in SPEND_LIMIT_CODES) or any(word in text for word in SPEND_LIMIT_WORDS):
+        return Cause.SPEND_LIMIT
+    if status in BY_STATUS:
+        return BY_STATUS[status]
+    if status in UNCERTAIN_STATUSES:
+        return Cause.TIMEOUT
+    if status == 404:  # noqa: PLR2004 - not found
+        return Cause.MODEL_NOT_FOUND if "model" in text else Cause.INVALID_REQUEST
+    if status >= 500:  # noqa: PLR2004 - the server's fault
+        return Cause.SERVER_ERROR
+    return Cause.BILLING if any(word in text for word in BILLING_WORDS) else Cause.INVALID_REQUEST
+
+
+def _provider_message(error: anthropic.APIStatusError) -> str:
+    message = _field(error.body, "error", "message")
+    return str(message) if message else str(error.message)
+
+
+def _field(body: object, *path: str) -> object:
+    for name in path:
+        if not isinstance(body, Mapping):
+            return None
+        body = cast("Mapping[str, Any]", body).get(name)
+    return body
+
+
+def _retry_after(value: str | None) -> float | None:
+    """Read the header's seconds; a date or nonsense counts as not said, and a day is the most that is believed."""
+    try:
+        seconds = float(value or "")
+    except ValueError:
+        return None
+    return min(seconds, LONGEST_RETRY_AFTER_S) if seconds > 0 else None
+
+
+def _root(error: BaseException) -> str:
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:LONGEST_MESSAGE]

@@ -1,0 +1,114 @@
+"""Closing an extraction run from SQL aggregates alone.
+
+One UPDATE: it requires a sealed, open run without an unfinished row, and writes counts and sums of the rows and
+attempts themselves. It must run in a transaction of its own, *after* the commit of the result that may be the last
+one: inside it, two last writers would each see the other's row unfinished, and the run would stay open for ever.
+Anyone may call it any number of times; exactly one call closes the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from extraction_core.failpoints import Failpoint
+from extraction_core.states import AttemptStatus, RowStatus, RunStatus
+from resources.ledger.engine import LedgerEngine
+from resources.ledger.tables import attempts, extraction_results, extraction_runs
+from resources.ledger.types import ExactDecimal, literal, now_ms, zero
+
+RUN = extraction_runs.c
+RESULT = extraction_results.c
+ATTEMPT = attempts.c
+
+
+def finalize(engine: LedgerEngine, run_id: int) -> Mapping[str, Any] | None:
+    """Close a run if all its rows are terminal. Returns the closed run for the one call that closed it, else None."""
+
+    def transaction(connection: sa.Connection) -> Mapping[str, Any] | None:
+        row = connection.execute(_close(run_id)).mappings().first()
+        if row is None:
+            return None
+        connection.execute(_abandon_open_attempts(run_id))
+        return dict(row)
+
+    return engine.write(transaction, Failpoint.COMMIT_FINALIZE)
+
+
+def rederive_cost(connection: sa.Connection, run_id: int) -> None:
+    """Sum a closed run's cost anew after a late answer; counts and status stay. An open run sums when it closes."""
+    statement = (
+        sa.update(extraction_runs)
+        .where(RUN.run_id == run_id, RUN.status != literal(RunStatus.OPEN))
+        .values(cost_usd=_known_cost(run_id), unknown_cost_count=_unknown_costs(run_id))
+    )
+    connection.execute(statement)
+
+
+def _close(run_id: int) -> sa.UpdateBase:
+    counted = (
+        sa.select(
+            sa.cast(sa.literal(run_id), sa.BigInteger).label("run_id"),
+            _number_of(RowStatus.COMPLETED).label("completed"),
+            _number_of(RowStatus.FAILED).label("failed"),
+            _number_of(RowStatus.CANCELLED).label("cancelled"),
+            sa.func.count().label("rows"),
+        )
+        .where(RESULT.run_id == run_id)
+        .subquery("counted")
+    )
+    status = sa.case(
+        (counted.c.cancelled > zero(), literal(RunStatus.CANCELLED)),
+        (counted.c.failed == zero(), literal(RunStatus.COMPLETED)),
+        (counted.c.completed == zero(), literal(RunStatus.FAILED)),
+        else_=literal(RunStatus.COMPLETED_WITH_ERRORS),
+    )
+    finished = counted.c.completed + counted.c.failed + counted.c.cancelled
+    return (
+        sa.update(extraction_runs)
+        .where(
+            RUN.run_id == counted.c.run_id,
+            RUN.status == literal(RunStatus.OPEN),
+            RUN.sealed,
+            counted.c.rows == finished,
+        )
+        .values(
+            status=status,
+            completed_count=counted.c.completed,
+            failed_count=counted.c.failed,
+            cancelled_count=counted.c.cancelled,
+            cost_usd=_known_cost(run_id),
+            unknown_cost_count=_unknown_costs(run_id),
+            closed_ms=now_ms(),
+        )
+        .returning(*RUN)
+    )
+
+
+def _number_of(status: RowStatus) -> sa.ColumnElement[int]:
+    return sa.func.count().filter(RESULT.status == literal(status))
+
+
+def _known_cost(run_id: int) -> sa.ColumnElement[Any]:
+    total = sa.type_coerce(sa.func.coalesce(sa.func.sum(ATTEMPT.cost_usd), zero()), ExactDecimal)
+    return sa.select(total).where(ATTEMPT.run_id == run_id).scalar_subquery()
+
+
+def _unknown_costs(run_id: int) -> sa.ColumnElement[int]:
+    return sa.select(sa.func.count()).where(ATTEMPT.run_id == run_id, ATTEMPT.cost_usd.is_(None)).scalar_subquery()
+
+
+def _abandon_open_attempts(run_id: int) -> sa.Update:
+    """All rows are terminal, so nobody waits for these calls; should an answer still come, it is accounted for."""
+    return (
+        sa.update(attempts)
+        .where(ATTEMPT.run_id == run_id, ATTEMPT.status == literal(AttemptStatus.OPEN))
+        .values(
+            status=literal(AttemptStatus.ABANDONED),
+            closed_ms=now_ms(),
+            reason="run_closed",
+            message="the run closed while the call was open",
+        )
+    )

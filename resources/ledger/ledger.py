@@ -1,0 +1,50 @@
+"""The ledger as one object: an engine and the parts that speak SQL through it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from extraction_core.failpoints import Failpoints, no_failpoints
+from resources.ledger import finalization, migrate
+from resources.ledger.attempts import Attempts
+from resources.ledger.documents import Documents
+from resources.ledger.engine import LedgerEngine
+from resources.ledger.parses import Parses
+from resources.ledger.reports import Reports
+from resources.ledger.results import Results
+from resources.ledger.runs import Runs
+from resources.ledger.workers import Workers
+
+
+class Ledger:
+    """Documents, parse runs, extraction runs and results, attempts and workers of one database.
+
+    Opening brings the database to the newest schema under a lock; several processes may open at once.
+
+    Args:
+        url: ``sqlite:////absolute/file`` or ``postgresql://…``.
+        failpoints: called right before each commit; does nothing in production.
+
+    Raises:
+        SchemaTooNewError: the database was migrated by a newer version of this project.
+    """
+
+    def __init__(self, url: str, failpoints: Failpoints = no_failpoints) -> None:
+        self.engine = LedgerEngine(url, failpoints)
+        migrate.upgrade(self.engine)
+        self.documents = Documents(self.engine)
+        self.parses = Parses(self.engine)
+        self.runs = Runs(self.engine)
+        self.results = Results(self.engine)
+        self.attempts = Attempts(self.engine)
+        self.workers = Workers(self.engine)
+        self.reports = Reports(self.engine)
+
+    def finalize(self, run_id: int) -> Mapping[str, Any] | None:
+        """Close a run if nothing of it is unfinished. Returns the closed run for the one call that closed it."""
+        return finalization.finalize(self.engine, run_id)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.engine.close()

@@ -1,0 +1,303 @@
+"""The work queue's verbs, for any table of claimable rows.
+
+::
+
+    queued ──claim (generation + 1, lease)──▶ running ──complete──▶ completed
+      ▲                                          │ ├────fail──────▶ failed
+      │                                          │ └─(cancel asked)▶ cancelled
+      └──────────release / requeue / reclaim─────┘
+
+Every write after the claim names the row, the generation it holds and ``running``; no row found means that the lease
+was lost, and the caller is told so by a value: the write is *superseded* and has changed nothing. A row that was
+asked to cancel is ended by its own heartbeat's answer, by fail, release or reclaim, so it cannot stay that way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+
+from extraction_core.failpoints import Failpoint
+from extraction_core.states import ACTIVE_ROW, RowStatus
+from resources.ledger.engine import LedgerEngine
+from resources.ledger.row_sets import is_postgres, row_set, row_set_arguments
+from resources.ledger.types import literal, now_ms
+
+HELD_COLUMNS = {"row_id": sa.BigInteger(), "generation": sa.BigInteger()}
+RECLAIM_LIMIT = 1000
+
+
+class Held(NamedTuple):
+    """A claim that a worker holds: the row and the generation (fencing token) under which it holds it."""
+
+    row_id: int
+    generation: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claimed:
+    """A freshly claimed row with the columns that its worker needs."""
+
+    held: Held
+    row: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueueStats:
+    """Rows by status within a scope; ``next_due_in_ms`` is None when nothing is queued, negative when overdue."""
+
+    counts: Mapping[RowStatus, int]
+    next_due_in_ms: int | None
+
+    @property
+    def active(self) -> int:
+        """Rows that are not terminal."""
+        return sum(self.counts.get(status, 0) for status in ACTIVE_ROW)
+
+
+class WorkQueue:
+    """The verbs on one table.
+
+    Args:
+        engine: the ledger's engine.
+        table: a table with the columns of :func:`resources.ledger.tables.queue_columns`.
+        row_id: its primary key.
+        scope: a predicate with the bind parameter ``scope``, which limits claims and statistics to one unit of work.
+        claim_at: the failpoint before the commit of a claim.
+    """
+
+    def __init__(
+        self,
+        engine: LedgerEngine,
+        table: sa.Table,
+        row_id: sa.Column[int],
+        scope: sa.ColumnElement[bool],
+        claim_at: Failpoint,
+    ) -> None:
+        self._engine, self._table, self._row_id, self._scope = engine, table, row_id, scope
+        self._claim_at = claim_at
+        self._running = table.c.status == literal(RowStatus.RUNNING)
+        self._claim = lru_cache(1)(self._build_claim)
+        self._heartbeat = lru_cache(2)(self._build_heartbeat)
+
+    def claim(self, worker: str, scope: int, limit: int, lease_s: float) -> list[Claimed]:
+        """Claim up to ``limit`` due rows of a scope, oldest due first.
+
+        Rows that another transaction is claiming at this moment are passed over, so any number of workers never get
+        one row twice and never wait for each other.
+        """
+        arguments = {"scope": scope, "limit": limit, "worker": worker, "lease_ms": int(lease_s * 1000)}
+
+        def transaction(connection: sa.Connection) -> list[Claimed]:
+            rows = connection.execute(self._claim(), arguments).mappings().all()
+            claimed = [Claimed(held=Held(row[self._row_id.name], row["generation"]), row=dict(row)) for row in rows]
+            return sorted(claimed, key=lambda item: item.held)
+
+        return self._engine.write(transaction, self._claim_at)
+
+    def heartbeat(self, held: Sequence[Held], lease_s: float) -> dict[int, bool]:
+        """Extend the leases of all held rows in one statement.
+
+        Returns:
+            Row id -> whether it was asked to cancel, for the rows still owned. A row that is missing was lost.
+        """
+        if not held:
+            return {}
+
+        def transaction(connection: sa.Connection) -> dict[int, bool]:
+            postgres = is_postgres(connection)
+            arguments = row_set_arguments(HELD_COLUMNS, sorted(held), postgres=postgres)
+            rows = connection.execute(self._heartbeat(postgres), {**arguments, "lease_ms": int(lease_s * 1000)})
+            return {row[0]: bool(row[1]) for row in rows}
+
+        return self._engine.write(transaction, Failpoint.COMMIT_HEARTBEAT)
+
+    def complete(self, connection: sa.Connection, held: Held, values: Mapping[str, Any]) -> bool:
+        """Within a transaction, end a held row completed. False: superseded, nothing was changed."""
+        return self._end(connection, held, {**values, "status": literal(RowStatus.COMPLETED)})
+
+    def fail(
+        self, connection: sa.Connection, held: Held, *, reason: str, message: str, retryable: bool
+    ) -> RowStatus | None:
+        """Within a transaction, end a held row failed, or cancelled when that was asked.
+
+        Returns:
+            The status it ended in; None when superseded.
+        """
+        ended = self._ending_or_cancelled(literal(RowStatus.FAILED))
+        values = {"status": ended, "reason": reason, "message": message, "retryable": retryable}
+        return self._end_returning_status(connection, held, values)
+
+    def requeue(
+        self,
+        connection: sa.Connection,
+        held: Held,
+        *,
+        wait_s: float,
+        reason: str | None = None,
+        message: str | None = None,
+    ) -> RowStatus | None:
+        """Within a transaction, give a held row back, due in ``wait_s`` seconds, or end it cancelled when that was asked.
+
+        Returns:
+            ``queued`` or ``cancelled``; None when superseded.
+        """
+        values: dict[str, Any] = {
+            "status": self._ending_or_cancelled(literal(RowStatus.QUEUED)),
+            "due_ms": now_ms() + int(wait_s * 1000),
+            "finished_ms": sa.case((self._table.c.cancel_requested, now_ms())),
+        }
+        if reason:
+            values |= {"reason": reason, "message": message}
+        return self._end_returning_status(connection, held, values)
+
+    def release(self, held: Iterable[Held]) -> int:
+        """Give held rows back at once, without a failed try. Returns how many were still ours."""
+
+        def transaction(connection: sa.Connection) -> int:
+            return sum(self.requeue(connection, claim, wait_s=0) is not None for claim in sorted(held))
+
+        return self._engine.write(transaction, Failpoint.COMMIT_RELEASE)
+
+    def reclaim(self, scope: int) -> int:
+        """Return rows of a scope whose lease ran out to the queue, or end those that were asked to cancel.
+
+        The number of reclaims is counted apart from attempts: a crash loop is bounded where attempts are opened.
+        """
+        table = self._table
+        expired = table.c.lease_expires_ms < now_ms()
+        dead = (
+            sa.select(self._row_id)
+            .where(self._running, expired, self._scope)
+            .order_by(self._row_id)
+            .limit(RECLAIM_LIMIT)
+            .with_for_update(skip_locked=True, of=table)
+            .cte("dead")
+        )
+        statement = (
+            sa.update(table)
+            .where(self._row_id == dead.c[self._row_id.name], self._running, expired)
+            .values(
+                status=self._ending_or_cancelled(literal(RowStatus.QUEUED)),
+                owner=sa.null(),
+                lease_expires_ms=sa.null(),
+                reclaims=table.c.reclaims + 1,
+                finished_ms=sa.case((table.c.cancel_requested, now_ms())),
+            )
+        )
+        return self._engine.write(lambda connection: connection.execute(statement, {"scope": scope}).rowcount)
+
+    def request_cancel(self, scope: int) -> tuple[int, int]:
+        """Cancel a scope: queued rows end at once, running ones get the flag. Returns both counts."""
+        table = self._table
+        queued = (
+            sa.update(table)
+            .where(table.c.status == literal(RowStatus.QUEUED), self._scope)
+            .values(status=literal(RowStatus.CANCELLED), cancel_requested=sa.true(), finished_ms=now_ms())
+        )
+        running = sa.update(table).where(self._running, self._scope).values(cancel_requested=sa.true())
+
+        def transaction(connection: sa.Connection) -> tuple[int, int]:
+            # running first: a row that is released in between is then queued with its flag set, and ends here
+            flagged = connection.execute(running, {"scope": scope}).rowcount
+            return connection.execute(queued, {"scope": scope}).rowcount, flagged
+
+        return self._engine.write(transaction)
+
+    def stats(self, scope: int) -> QueueStats:
+        """Count a scope's rows by status, in SQL."""
+        table = self._table
+        by_status = sa.select(table.c.status, sa.func.count()).where(self._scope).group_by(table.c.status)
+        next_due = sa.select(sa.func.min(table.c.due_ms) - now_ms()).where(
+            table.c.status == literal(RowStatus.QUEUED), self._scope
+        )
+
+        def query(connection: sa.Connection) -> QueueStats:
+            counts = {
+                RowStatus(status): int(number) for status, number in connection.execute(by_status, {"scope": scope})
+            }
+            due = connection.execute(next_due, {"scope": scope}).scalar()
+            return QueueStats(counts=counts, next_due_in_ms=None if due is None else int(due))
+
+        return self._engine.read(query)
+
+    def get(self, row_id: int) -> Mapping[str, Any] | None:
+        """Return one row, or None."""
+        statement = sa.select(self._table).where(self._row_id == row_id)
+        row = self._engine.read(lambda connection: connection.execute(statement).mappings().first())
+        return None if row is None else dict(row)
+
+    def _build_claim(self) -> sa.UpdateBase:
+        table = self._table
+        candidates = (
+            sa.select(self._row_id)
+            .where(table.c.status == literal(RowStatus.QUEUED), table.c.due_ms <= now_ms(), self._scope)
+            .order_by(table.c.due_ms, self._row_id)
+            .limit(sa.bindparam("limit", type_=sa.Integer))
+            .with_for_update(skip_locked=True, of=table)
+            # a CTE that locks is never inlined, so it runs once; a plain subquery could run again and claim too much
+            .cte("candidates")
+        )
+        return (
+            sa.update(table)
+            .where(self._row_id == candidates.c[self._row_id.name])
+            .values(
+                status=literal(RowStatus.RUNNING),
+                owner=sa.bindparam("worker"),
+                generation=table.c.generation + 1,
+                claimed_ms=now_ms(),
+                lease_expires_ms=now_ms() + sa.bindparam("lease_ms", type_=sa.BigInteger),
+            )
+            .returning(*table.c)
+        )
+
+    def _build_heartbeat(self, postgres: bool) -> sa.UpdateBase:  # noqa: FBT001 - cached by position
+        table = self._table
+        given = row_set(HELD_COLUMNS, postgres=postgres)
+        matches = sa.and_(self._row_id == given.c.row_id, table.c.generation == given.c.generation)
+        # "is held", not status = 'running': the CHECK makes them equal, and the planner would start from the tiny
+        # partial index of running rows and loop over the whole set for each
+        is_held = table.c.lease_expires_ms.is_not(None)
+        if postgres:  # take the row locks in one order, so that two overlapping statements cannot deadlock
+            locked = (
+                sa.select(self._row_id.label("row_id"))
+                .select_from(table.join(given, matches))
+                .where(is_held)
+                .order_by(self._row_id)
+                .with_for_update(of=table, key_share=True)
+                .cte("locked")
+            )
+            conditions = [self._row_id == locked.c.row_id]
+        else:
+            conditions = [matches, is_held]
+        return (
+            sa.update(table)
+            .where(*conditions)
+            .values(lease_expires_ms=now_ms() + sa.bindparam("lease_ms", type_=sa.BigInteger))
+            .returning(self._row_id, table.c.cancel_requested)
+        )
+
+    def _ending_or_cancelled(self, ending: sa.ColumnElement[str]) -> sa.ColumnElement[str]:
+        return sa.case((self._table.c.cancel_requested, literal(RowStatus.CANCELLED)), else_=ending)
+
+    def _end(self, connection: sa.Connection, held: Held, values: Mapping[str, Any]) -> bool:
+        return connection.execute(self._guarded_update(held, values)).rowcount == 1
+
+    def _end_returning_status(
+        self, connection: sa.Connection, held: Held, values: Mapping[str, Any]
+    ) -> RowStatus | None:
+        statement = self._guarded_update(held, values).returning(self._table.c.status)
+        status = connection.execute(statement).scalar()
+        return None if status is None else RowStatus(status)
+
+    def _guarded_update(self, held: Held, values: Mapping[str, Any]) -> sa.Update:
+        base: dict[str, Any] = {"owner": sa.null(), "lease_expires_ms": sa.null(), "finished_ms": now_ms()}
+        return (
+            sa.update(self._table)
+            .where(self._row_id == held.row_id, self._table.c.generation == held.generation, self._running)
+            .values({**base, **values})
+        )

@@ -1,0 +1,158 @@
+"""Extraction results: the rows that are the tasks, and how each ends.
+
+Completing is one short transaction: the guarded UPDATE first, the file's replacement second, the commit last. So a
+stale worker, however long it slept, replaces nothing, and a completed row always has its file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from extraction_core.failpoints import Failpoint
+from extraction_core.states import RowStatus
+from resources.ledger.attempts import judged, result_cost
+from resources.ledger.engine import LedgerEngine
+from resources.ledger.queue import Held, WorkQueue
+from resources.ledger.tables import documents, extraction_results
+from resources.ledger.types import literal, now_ms
+
+RESULT = extraction_results.c
+ACCEPTED = "accepted"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Output:
+    """The file of a completed result: where it is below the output root, and what it is."""
+
+    path: str
+    sha256: str
+    size_bytes: int
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failed:
+    """Why and how a row ends failed, or goes back to the queue.
+
+    Attributes:
+        attempt_id: the attempt whose kept answer was judged unusable, if any: it is marked in the same transaction.
+        next_retry_s: seconds until the sweeper may open a new run for the document; None: only a person may.
+    """
+
+    reason: str
+    message: str
+    attempt_id: int | None = None
+    next_retry_s: float | None = None
+
+
+class Results(WorkQueue):
+    """The queue of extraction results; a claim's scope is an extraction run."""
+
+    def __init__(self, engine: LedgerEngine) -> None:
+        super().__init__(
+            engine,
+            extraction_results,
+            RESULT.result_id,
+            RESULT.run_id == sa.bindparam("scope", type_=sa.BigInteger),
+            Failpoint.COMMIT_CLAIM,
+        )
+
+    def record_completed(self, held: Held, output: Output, attempt_id: int, publish: Callable[[], None]) -> bool:
+        """End a held result completed, with its file.
+
+        Args:
+            held: the claim.
+            output: what the row says of the file.
+            attempt_id: the attempt whose answer it is.
+            publish: puts the file in place; called between the guarded UPDATE and the commit. When it raises, the
+                transaction rolls back. It may be called again when the transaction is.
+
+        Returns:
+            False when superseded: ``publish`` was not called, nothing was changed.
+        """
+        values = {
+            "attempt_id": attempt_id,
+            "output_path": output.path,
+            "output_sha256": output.sha256,
+            "output_bytes": output.size_bytes,
+            "notes": list(output.notes),
+            "reason": None,
+            "message": None,
+            "cost_usd": result_cost(held.row_id),
+        }
+
+        def transaction(connection: sa.Connection) -> bool:
+            if not self.complete(connection, held, values):
+                return _completed_before(connection, held, attempt_id)
+            connection.execute(judged(attempt_id, ACCEPTED))
+            _plan_retry(connection, held, None)
+            publish()
+            return True
+
+        return self._engine.write(transaction, Failpoint.COMMIT_COMPLETE)
+
+    def record_failed(self, held: Held, failed: Failed) -> RowStatus | None:
+        """End a held result failed (or cancelled, when that was asked). None: superseded."""
+
+        def transaction(connection: sa.Connection) -> RowStatus | None:
+            status = self.fail(
+                connection,
+                held,
+                reason=failed.reason,
+                message=failed.message,
+                retryable=failed.next_retry_s is not None,
+            )
+            if status is not None:
+                connection.execute(
+                    sa.update(extraction_results)
+                    .where(RESULT.result_id == held.row_id)
+                    .values(cost_usd=result_cost(held.row_id))
+                )
+                _judge_failed(connection, failed)
+                _plan_retry(connection, held, failed.next_retry_s)
+            return status
+
+        return self._engine.write(transaction, Failpoint.COMMIT_FAIL)
+
+    def record_retry(self, held: Held, failed: Failed, *, wait_s: float, refused_to_serve: bool) -> RowStatus | None:
+        """Give a held result back for another try (or end it cancelled, when that was asked). None: superseded."""
+
+        def transaction(connection: sa.Connection) -> RowStatus | None:
+            status = self.requeue(connection, held, wait_s=wait_s, reason=failed.reason, message=failed.message)
+            if status is not None:
+                _judge_failed(connection, failed)
+                if refused_to_serve:
+                    connection.execute(
+                        sa.update(extraction_results)
+                        .where(RESULT.result_id == held.row_id)
+                        .values(refusals_to_serve=RESULT.refusals_to_serve + 1)
+                    )
+            return status
+
+        return self._engine.write(transaction, Failpoint.COMMIT_FAIL)
+
+
+def _judge_failed(connection: sa.Connection, failed: Failed) -> None:
+    if failed.attempt_id is not None:
+        connection.execute(judged(failed.attempt_id, failed.reason))
+
+
+def _plan_retry(connection: sa.Connection, held: Held, next_retry_s: float | None) -> None:
+    document = sa.select(RESULT.document_id).where(RESULT.result_id == held.row_id).scalar_subquery()
+    due = sa.null() if next_retry_s is None else now_ms() + int(next_retry_s * 1000)
+    connection.execute(sa.update(documents).where(documents.c.document_id == document).values(next_retry_ms=due))
+
+
+def _completed_before(connection: sa.Connection, held: Held, attempt_id: int) -> bool:
+    """Tell our own earlier commit, whose acknowledgement was lost with the connection, from a lost claim."""
+    ours: sa.Select[Any] = sa.select(RESULT.result_id).where(
+        RESULT.result_id == held.row_id,
+        RESULT.generation == held.generation,
+        RESULT.status == literal(RowStatus.COMPLETED),
+        RESULT.attempt_id == attempt_id,
+    )
+    return connection.execute(ours).first() is not None

@@ -1,0 +1,160 @@
+"""The process that has the parsing libraries imported and forks one limited child per document.
+
+Started by :mod:`resources.parsing.local_provider` with one end of a socket pair as ``control``. A request is one byte
+on it with three descriptors: a reply socket, the document (a JSON header line, then the bytes) and an empty file for
+the result. The server answers each request with one JSON object on its reply socket, once the child has ended. A closed
+reply socket cancels its child; a closed control socket ends everything. The server stays single-threaded: that is what
+makes forking after the imports safe (the libraries start threads on their first call, which only children make).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import os
+import selectors
+import signal
+import socket
+import sys
+import time
+from dataclasses import dataclass
+
+from extraction_core.parsing import ParsedDocument, ParseFailure, ParseFailureReason
+from resources.parsing.document_reader import preload_engines, read_document
+from resources.parsing.limits import ParseLimits
+from resources.parsing.wire import encode_result
+
+_FIRST_INHERITED_FD = 3
+_MAX_FD = 4096
+_MAXRSS_UNIT = 1 if sys.platform == "darwin" else 1024
+
+
+@dataclass(kw_only=True)
+class _Child:
+    """A running child. ``alive`` is the read end of a pipe that reaches its end when the child does."""
+
+    pid: int
+    reply: socket.socket
+    alive: int
+    deadline: float
+
+
+class ForkServer:
+    """One loop over: new requests, children that ended, callers that went away, deadlines."""
+
+    def __init__(self, control: socket.socket, limits: ParseLimits) -> None:
+        self._control = control
+        self._limits = limits
+        self._selector = selectors.DefaultSelector()
+        self._children: dict[int, _Child] = {}
+
+    def serve(self) -> None:
+        """Serve until the control socket is closed, then kill what still runs."""
+        self._selector.register(self._control, selectors.EVENT_READ)
+        open_for_requests = True
+        while open_for_requests:
+            for key, _ in self._selector.select(self._seconds_to_next_deadline()):
+                if key.fileobj is self._control:
+                    open_for_requests = self._accept()
+                elif key.data in self._children:  # not ended by an earlier event of the same round
+                    self._end(self._children[key.data], timed_out=False)
+            self._end_overdue()
+        for child in list(self._children.values()):
+            self._end(child, timed_out=False)
+
+    def _accept(self) -> bool:
+        byte, fds, _, _ = socket.recv_fds(self._control, 1, 3)
+        if not byte:
+            return False
+        reply_fd, document_fd, result_fd = fds
+        reply = socket.socket(fileno=reply_fd)
+        alive, alive_in_child = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            _run_child(document_fd, result_fd, alive_in_child, self._limits)
+        for fd in (document_fd, result_fd, alive_in_child):
+            os.close(fd)
+        self._children[pid] = _Child(pid=pid, reply=reply, alive=alive, deadline=time.monotonic() + self._limits.wall_s)
+        self._selector.register(alive, selectors.EVENT_READ, pid)
+        self._selector.register(reply, selectors.EVENT_READ, pid)
+        return True
+
+    def _end(self, child: _Child, *, timed_out: bool) -> None:
+        """Kill the child's process group (a no-op for one that has ended), reap it and report."""
+        _kill_group(child.pid)
+        _, status, usage = os.wait4(child.pid, 0)
+        del self._children[child.pid]
+        self._selector.unregister(child.alive)
+        self._selector.unregister(child.reply)
+        os.close(child.alive)
+        report = {
+            "exit_code": os.waitstatus_to_exitcode(status),
+            "timed_out": timed_out,
+            "peak_memory_bytes": usage.ru_maxrss * _MAXRSS_UNIT,
+        }
+        with child.reply, contextlib.suppress(OSError):  # the caller may have gone away
+            child.reply.sendall(json.dumps(report).encode())
+
+    def _end_overdue(self) -> None:
+        now = time.monotonic()
+        for child in [child for child in self._children.values() if child.deadline <= now]:
+            self._end(child, timed_out=True)
+
+    def _seconds_to_next_deadline(self) -> float | None:
+        if not self._children:
+            return None
+        return max(0.0, min(child.deadline for child in self._children.values()) - time.monotonic())
+
+
+def _kill_group(pid: int) -> None:
+    for kill in (os.killpg, os.kill):  # the group does not exist yet when the child was just forked
+        try:
+            kill(pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            continue
+
+
+def _run_child(document_fd: int, result_fd: int, alive_fd: int, limits: ParseLimits) -> None:
+    """Parse one document and leave without any clean-up: exit handlers of the native libraries are known to crash."""
+    try:
+        os.setsid()
+        _close_all_but({document_fd, result_fd, alive_fd})
+        limits.apply_to_this_process()
+        with os.fdopen(document_fd, "rb") as document:
+            header = json.loads(document.readline())
+            data = document.read()
+        result = _read(data, header["document_key"])
+        with os.fdopen(result_fd, "wb", closefd=False) as out:
+            out.write(encode_result(result))
+        os._exit(0)
+    finally:
+        os._exit(1)
+
+
+def _read(data: bytes, document_key: str) -> ParsedDocument | ParseFailure:
+    try:
+        return read_document(data, document_key)
+    except MemoryError:
+        return ParseFailure(reason=ParseFailureReason.LIMIT, message="needs more memory than the limit allows")
+    except Exception as error:  # noqa: BLE001 - the edge of the worker: whatever a damaged file provokes is its failure
+        return ParseFailure(
+            reason=ParseFailureReason.CORRUPT, message=f"could not be read ({type(error).__name__}: {error})"
+        )
+
+
+def _close_all_but(kept: set[int]) -> None:
+    start = _FIRST_INHERITED_FD
+    for fd in [*sorted(kept), _MAX_FD]:
+        os.closerange(start, fd)
+        start = fd + 1
+
+
+def main() -> None:
+    """Entry point: ``control descriptor`` and ``limits as JSON`` are the last two arguments."""
+    control = socket.socket(fileno=int(sys.argv[-2]))
+    limits = ParseLimits(**json.loads(sys.argv[-1]))
+    preload_engines()
+    gc.collect()
+    gc.freeze()  # keeps the collector of the children from copying the pages they share with the server
+    ForkServer(control, limits).serve()

@@ -1,0 +1,188 @@
+"""The local parse provider: one short-lived, limited process per document.
+
+Whatever a document does to its process (crash, hang, bomb) is the failure of that document alone. The process is forked
+from a server that has the parsing libraries imported (:mod:`resources.parsing.fork_server`), which costs about 10 ms
+where a fresh interpreter costs about 500 ms.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+from extraction_core.parsing import ParsedDocument, ParseFailure, ParseFailureReason
+from resources.parsing.limits import ParseLimits
+from resources.parsing.versions import provider_version
+from resources.parsing.wire import decode_result
+
+_IMPORT_ROOT = Path(__file__).resolve().parents[2]
+_START = "import sys; sys.path.insert(0, sys.argv[1]); from resources.parsing.fork_server import main; main()"
+_ENVIRONMENT = {
+    "PATH": os.defpath,
+    "LC_ALL": "C.UTF-8",
+    "TZ": "UTC",
+    # On machines with many processors the libraries' threads alone would reserve the address space that is allowed.
+    "MALLOC_ARENA_MAX": "2",
+    "RAYON_NUM_THREADS": "1",
+    "TOKIO_WORKER_THREADS": "2",
+}
+"""All that the parsing processes see: no keys, no proxies, no home folder."""
+_CRASHES = frozenset({-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS, -signal.SIGILL, -signal.SIGTRAP})
+"""How native code ends when an allocation is refused."""
+_NEAR_LIMIT = 0.6
+"""Share of the address space in use at the end beyond which a crash is put down to the memory limit."""
+
+
+class LocalParseProvider:
+    """Parses with the libraries on this machine. Thread-safe; a call blocks its thread until the document is done."""
+
+    name = "local"
+
+    def __init__(
+        self, *, scratch_folder: Path, limits: ParseLimits | None = None, max_processes: int | None = None
+    ) -> None:
+        """Nothing is started yet; the first document starts the server.
+
+        Args:
+            scratch_folder: where documents and results lie while they are handed over, as files without a name, so
+                that nothing is left behind by a crash.
+            limits: limits of each document.
+            max_processes: documents parsed at the same time; further callers wait. Default: one per processor.
+        """
+        self.version = provider_version()
+        self._scratch_folder = scratch_folder
+        self._limits = limits or ParseLimits()
+        self._slots = threading.BoundedSemaphore(max_processes or os.cpu_count() or 1)
+        self._lock = threading.Lock()
+        self._server: _ServerProcess | None = None
+        self._closed = False
+
+    def parse(self, data: bytes, document_key: str) -> ParsedDocument | ParseFailure:
+        """Parse one document; see :class:`extraction_core.parsing.ParseProvider`.
+
+        Raises:
+            RuntimeError: the provider was closed.
+        """
+        if not data:
+            return ParseFailure(reason=ParseFailureReason.EMPTY_FILE, message="the file is empty (0 bytes)")
+        if len(data) > self._limits.document_bytes:
+            message = f"{len(data):,} bytes; the limit is {self._limits.document_bytes:,}"
+            return ParseFailure(reason=ParseFailureReason.LIMIT, message=message)
+        with self._slots, self._scratch_file() as document, self._scratch_file() as result:
+            document.write(json.dumps({"document_key": document_key}).encode() + b"\n")
+            document.write(data)
+            document.seek(0)
+            report = self._run(document, result)
+            result.seek(0)
+            return self._judge(report, result.read())
+
+    def close(self) -> None:
+        """Kill what still runs; callers that wait get a failure. Safe to call twice."""
+        with self._lock:
+            self._closed = True
+            server, self._server = self._server, None
+        if server is not None:
+            server.stop()
+
+    def __enter__(self) -> Self:
+        """The provider itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close it."""
+        self.close()
+
+    def _scratch_file(self) -> IO[bytes]:
+        self._scratch_folder.mkdir(parents=True, exist_ok=True)
+        return tempfile.TemporaryFile(dir=self._scratch_folder)
+
+    def _run(self, document: IO[bytes], result: IO[bytes]) -> dict[str, Any] | None:
+        """Have the server fork a child for the two files; its report, or None if the server died first."""
+        ours, theirs = socket.socketpair()
+        with ours:
+            with theirs:
+                self._request([theirs.fileno(), document.fileno(), result.fileno()])
+            received = b"".join(iter(lambda: _receive(ours), b""))
+        return json.loads(received) if received else None
+
+    def _request(self, fds: list[int]) -> None:
+        with self._lock:
+            if self._closed:
+                raise RuntimeError("the parse provider is closed")
+            if self._server is None or not self._server.request(fds):
+                self._server = _ServerProcess(self._limits)
+                self._server.request(fds)
+
+    def _judge(self, report: dict[str, Any] | None, encoded: bytes) -> ParsedDocument | ParseFailure:
+        if report is None:
+            return ParseFailure(reason=ParseFailureReason.WORKER_DIED, message="the parsing server died or was stopped")
+        if report["timed_out"]:
+            message = f"not parsed within {self._limits.wall_s:g} seconds"
+            return ParseFailure(reason=ParseFailureReason.TIMEOUT, message=message)
+        if report["exit_code"] != 0:
+            return self._failure_of_exit(report["exit_code"], report["peak_memory_bytes"])
+        try:
+            return decode_result(encoded)
+        except ValueError as error:
+            message = f"the parsing process left no usable result ({error})"
+            return ParseFailure(reason=ParseFailureReason.WORKER_DIED, message=message)
+
+    def _failure_of_exit(self, exit_code: int, peak_memory_bytes: int) -> ParseFailure:
+        if exit_code == -signal.SIGXCPU:
+            message = f"used more than {self._limits.cpu_s} seconds of processor time"
+            return ParseFailure(reason=ParseFailureReason.LIMIT, message=message)
+        how = f"by signal {-exit_code} ({signal.Signals(-exit_code).name})" if exit_code < 0 else f"with code {exit_code}"
+        if exit_code in _CRASHES and peak_memory_bytes > _NEAR_LIMIT * self._limits.memory_bytes:
+            limit = self._limits.memory_bytes // 1024**2
+            message = f"needs more memory than the limit of {limit} MB (the parsing process died {how})"
+            return ParseFailure(reason=ParseFailureReason.LIMIT, message=message)
+        return ParseFailure(reason=ParseFailureReason.WORKER_DIED, message=f"the parsing process died {how}")
+
+
+class _ServerProcess:
+    """A running fork server and our end of its control socket."""
+
+    def __init__(self, limits: ParseLimits) -> None:
+        self._control, theirs = socket.socketpair()
+        with theirs:
+            arguments = [str(_IMPORT_ROOT), str(theirs.fileno()), json.dumps(limits.to_json())]
+            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module, no shell
+                [sys.executable, "-I", "-c", _START, *arguments],
+                env=_ENVIRONMENT,
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+
+    def request(self, fds: list[int]) -> bool:
+        """Ask for a child on these descriptors; false if the server is gone (it took nothing then)."""
+        try:
+            socket.send_fds(self._control, [b"."], fds)
+        except OSError:
+            self.stop()
+            return False
+        return True
+
+    def stop(self) -> None:
+        """Close the control socket, on which the server kills its children and ends; wait for it."""
+        self._control.close()
+        self._process.wait()
+
+
+def _receive(connection: socket.socket) -> bytes:
+    try:
+        return connection.recv(65536)
+    except ConnectionError:
+        return b""

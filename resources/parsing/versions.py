@@ -1,0 +1,22 @@
+"""Which engines and which rules of our own make the Markdown."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+RULES_REVISION = "1"
+"""Raise it with every change here that can change the Markdown of a document that parsed before."""
+
+PDF_ENGINE = "liteparse"
+OFFICE_ENGINE = "xberg"
+OWN_RULES = "rules"
+
+
+def engine_version(engine: str) -> str:
+    """The installed version of an engine; for our own rules, their revision."""
+    return RULES_REVISION if engine == OWN_RULES else version(engine)
+
+
+def provider_version() -> str:
+    """All of them in one line, for the input fingerprint, e.g. ``liteparse 2.18.0, xberg 1.3.9, rules 1``."""
+    return ", ".join(f"{engine} {engine_version(engine)}" for engine in (PDF_ENGINE, OFFICE_ENGINE, OWN_RULES))

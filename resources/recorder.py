@@ -1,0 +1,63 @@
+"""Recording a result: the file beside its place, the guarded row, the file in its place, the commit.
+
+A stale worker, however long it slept, changes neither row nor file. A crash before the commit leaves a file that the
+redo writes again byte for byte, because the bytes depend on the kept answer alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from extraction_core.errors import OutputStoreError
+from extraction_core.failpoints import Failpoint, Failpoints, no_failpoints
+from extraction_core.fingerprints import sha256_hex
+from extraction_core.result_document import canonical_json
+from resources.ledger import Ledger
+from resources.ledger.queue import Held
+from resources.ledger.results import Output
+from resources.output import OutputStore
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recording:
+    """One accepted answer on its way to disk."""
+
+    held: Held
+    attempt_id: int
+    collection: str
+    document_key: str
+    value: Any
+    notes: tuple[str, ...]
+
+
+class ResultRecorder:
+    """Writes accepted answers. Thread-safe."""
+
+    def __init__(self, ledger: Ledger, store: OutputStore, failpoints: Failpoints = no_failpoints) -> None:
+        self._ledger, self._store, self._failpoints = ledger, store, failpoints
+
+    def record(self, recording: Recording) -> bool:
+        """Write file and row. False when superseded: neither was changed.
+
+        Raises:
+            OutputStoreError: the file could not be written; the old one is as it was, the row is still held, and the
+                kept answer is not marked as judged, so that a redo derives from it.
+        """
+        data = canonical_json(recording.value)
+        staged = self._store.stage(recording.collection, recording.document_key, data)
+        output = Output(
+            path=self._store.relative(recording.collection, recording.document_key),
+            sha256=sha256_hex(data),
+            size_bytes=len(data),
+            notes=recording.notes,
+        )
+        self._failpoints(Failpoint.BEGIN_COMPLETE)
+        try:
+            won = self._ledger.results.record_completed(recording.held, output, recording.attempt_id, staged.publish)
+        except OutputStoreError:
+            staged.discard()
+            raise
+        if not won:
+            staged.discard()
+        return won

@@ -1,0 +1,5 @@
+"""Where documents come from: a local folder or any fsspec file system, behind two calls: list and read."""
+
+from resources.source.document_source import DocumentSource, Listing, SkippedFile
+
+__all__ = ["DocumentSource", "Listing", "SkippedFile"]

@@ -1,0 +1,159 @@
+"""Listing and reading a collection's source.
+
+A listing is complete or it raises: a source that cannot be read must never look like one whose documents were all
+removed. Every file is either a document or a skipped file with its reason. Links are followed only to files inside
+the source; linked folders are not walked, so no loop and no way out exists.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import fsspec
+from fsspec.core import url_to_fs
+
+from extraction_core.documents import skip_reason
+from extraction_core.errors import ConfigurationError
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceFile:
+    """One file that is a document: its key, its size and a signature that changes with its content."""
+
+    key: str
+    size_bytes: int
+    signature: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class SkippedFile:
+    """One file that is not a document, and why."""
+
+    key: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listing:
+    """Everything that was found: documents by key, and what was skipped."""
+
+    files: tuple[SourceFile, ...]
+    skipped: tuple[SkippedFile, ...]
+
+
+class DocumentSource:
+    """A local folder or an fsspec URL.
+
+    Args:
+        url: an absolute path or a URL that fsspec knows, without credentials in it.
+        include: glob patterns of which one must match a key.
+        exclude: glob patterns of which none may match.
+    """
+
+    def __init__(self, url: str, include: Sequence[str], exclude: Sequence[str]) -> None:
+        self.url = url
+        self._include, self._exclude = include, exclude
+        self._local = Path(url.removeprefix("file://")) if "://" not in url or url.startswith("file://") else None
+
+    def list(self) -> Listing:
+        """List the whole source.
+
+        Raises:
+            ConfigurationError: the source is missing or cannot be read.
+        """
+        files: list[SourceFile] = []
+        skipped: list[SkippedFile] = []
+        for key, found in self._walk_local(self._local) if self._local else self._walk_remote():
+            reason = found if isinstance(found, str) else skip_reason(key, self._include, self._exclude)
+            if reason:
+                skipped.append(SkippedFile(key=key, reason=reason))
+            else:
+                files.append(cast("SourceFile", found))
+        return Listing(
+            files=tuple(sorted(files, key=lambda file: file.key)),
+            skipped=tuple(sorted(skipped, key=lambda file: file.key)),
+        )
+
+    def read(self, document_key: str) -> bytes:
+        """Read a document to its true end, past any cached size.
+
+        Raises:
+            FileNotFoundError: it is gone.
+            OSError: it cannot be read.
+        """
+        if self._local:
+            path = self._local / document_key
+            if not path.resolve().is_relative_to(self._local.resolve()):
+                msg = f"{document_key} leads outside the source"
+                raise PermissionError(msg)
+            return path.read_bytes()
+        system, root = _file_system(self.url)
+        return cast("bytes", system.cat_file(f"{root.rstrip('/')}/{document_key}"))
+
+    def _walk_local(self, root: Path) -> Iterator[tuple[str, SourceFile | str]]:
+        if not root.is_dir():
+            raise ConfigurationError(self.url, "source", "is not a folder.", "Create it, or correct `source`.")
+        resolved = root.resolve()
+        for folder, folders, names in os.walk(root, onerror=self._refuse):
+            folders.sort()
+            for name in sorted(names):
+                path = Path(folder) / name
+                key = path.relative_to(root).as_posix()
+                yield _storable(key), self._look_at(path, key, resolved)
+            for name in [name for name in folders if (Path(folder) / name).is_symlink()]:
+                yield _storable((Path(folder) / name).relative_to(root).as_posix()), "link to a folder"
+
+    def _look_at(self, path: Path, key: str, resolved_root: Path) -> SourceFile | str:
+        if key != _storable(key):
+            return "name is not valid UTF-8"
+        if path.is_symlink() and not path.resolve().is_relative_to(resolved_root):
+            return "link that leads outside the source"
+        try:
+            stat = path.stat()
+        except FileNotFoundError:
+            return "link that leads nowhere" if path.is_symlink() else "gone while the source was listed"
+        except OSError as error:
+            return f"cannot be read: {error.strerror}"
+        if not path.is_file():
+            return "not a regular file"
+        # ctime and inode change even when a file is replaced with its size and time kept
+        signature = f"{stat.st_size}-{stat.st_mtime_ns}-{stat.st_ctime_ns}-{stat.st_ino}"
+        return SourceFile(key=key, size_bytes=stat.st_size, signature=signature)
+
+    def _refuse(self, error: OSError) -> None:
+        raise ConfigurationError(
+            self.url, "source", f"cannot be listed: {error.strerror} ({error.filename}).", "Make it readable."
+        ) from error
+
+    def _walk_remote(self) -> Iterator[tuple[str, SourceFile | str]]:
+        system, root = _file_system(self.url)
+        try:
+            system.invalidate_cache()
+            found = cast("dict[str, dict[str, Any]]", system.find(root, detail=True))
+        except Exception as error:  # any file system raises its own kinds
+            raise ConfigurationError(self.url, "source", f"cannot be listed: {error}.", "Make it readable.") from error
+        if not found and not system.exists(root):
+            raise ConfigurationError(self.url, "source", "does not exist.", "Create it, or correct `source`.")
+        for path, info in sorted(found.items()):
+            key = path.removeprefix(root).lstrip("/")
+            tags = [
+                info.get(name)
+                for name in ("size", "ETag", "etag", "mtime", "LastModified", "updated", "created", "generation")
+            ]
+            signature = "-".join(str(tag) for tag in tags if tag is not None)
+            yield key, SourceFile(key=key, size_bytes=int(info.get("size") or 0), signature=signature)
+
+
+def _file_system(url: str) -> tuple[fsspec.AbstractFileSystem, str]:
+    """Return a file system without listing caches, so that what it says is true now."""
+    system, root = cast("tuple[fsspec.AbstractFileSystem, str]", url_to_fs(url, use_listings_cache=False))
+    return system, root
+
+
+def _storable(key: str) -> str:
+    """Return a name as it can be stored and shown: bytes that are not UTF-8 are replaced."""
+    return key.encode("utf-8", "surrogateescape").decode("utf-8", "replace").replace("\0", "\ufffd")

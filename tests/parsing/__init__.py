@@ -1,0 +1,1 @@
+"""Tests of local parsing: formats, isolation, quality measures."""

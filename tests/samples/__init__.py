@@ -1,0 +1,1 @@
+"""The sample documents and what parsing makes of them."""

@@ -90,8 +90,8 @@ def _judge_stop_reason(message: Mapping[str, Any]) -> Rejected | None:
         case "model_context_window_exceeded":
             return Rejected(cause=Cause.CONTEXT_EXCEEDED, message="document and answer exceed the model's context")
         case "refusal":
-            details = cast("Mapping[str, Any]", message.get("stop_details") or {})
-            category = details.get("category")
+            details = message.get("stop_details")
+            category = cast("Mapping[str, Any]", details).get("category") if isinstance(details, Mapping) else None
             return Rejected(cause=Cause.REFUSED, message=f"the model declined{f' ({category})' if category else ''}")
         case other:
             return Rejected(cause=Cause.UNEXPECTED_STOP, message=f"unexpected stop reason {other!r}")
@@ -135,11 +135,14 @@ def _choose(candidates: Sequence[Any], validator: SchemaValidator, notes: tuple[
     for candidate in candidates:
         if _depth(candidate) > DEEPEST_NESTING:
             return Rejected(cause=Cause.UNPARSABLE, message=f"nested deeper than {DEEPEST_NESTING} levels")
-        value, replaced = _storable(candidate)
+        try:
+            value, replaced = _storable(candidate)
+        except _KeysCollideError as error:
+            return Rejected(cause=Cause.UNPARSABLE, message=str(error))
         violations = validator.violations(value)
         if violations:
             first_violations = first_violations or violations
-        elif not any(value == other for other, _ in fitting):
+        elif not any(_same(value, other) for other, _ in fitting):
             fitting.append((value, (*notes, *((f"characters_replaced:{replaced}",) if replaced else ()))))
     if len(fitting) > 1:
         return Rejected(cause=Cause.AMBIGUOUS, message=f"{len(fitting)} different objects fit the schema")
@@ -153,6 +156,10 @@ class _NotANumberError(ValueError):
     """A number that JSON or a reader of it cannot hold."""
 
 
+class _KeysCollideError(ValueError):
+    """Two keys of one object become the same when what cannot be stored is replaced: a value would be lost."""
+
+
 def _strict_decoder() -> json.JSONDecoder:
     """A decoder without leniency but one: a raw control character in a string is kept, which changes no value."""
     return json.JSONDecoder(
@@ -160,7 +167,7 @@ def _strict_decoder() -> json.JSONDecoder:
     )
 
 
-def _strict_loads(text: str) -> Any:  # noqa: ANN401 - any JSON value
+def _strict_loads(text: str) -> Any:
     return _strict_decoder().decode(text)
 
 
@@ -189,7 +196,7 @@ def _describe(error: Exception) -> str:
     return "the answer is nested too deeply" if isinstance(error, RecursionError) else f"not JSON: {error}"
 
 
-def _storable(value: Any) -> tuple[Any, int]:  # noqa: ANN401 - any JSON value
+def _storable(value: Any) -> tuple[Any, int]:
     """Replace NUL and lone surrogates, which databases and UTF-8 cannot hold, and count them."""
     if isinstance(value, str):
         return _UNSTORABLE.subn(REPLACEMENT, value)
@@ -198,6 +205,9 @@ def _storable(value: Any) -> tuple[Any, int]:  # noqa: ANN401 - any JSON value
         made: dict[str, Any] = {}
         for key, child in cast("dict[str, Any]", value).items():
             stored_key, in_key = _UNSTORABLE.subn(REPLACEMENT, key)
+            if stored_key in made:
+                msg = "two keys of an object differ only in characters that cannot be stored"
+                raise _KeysCollideError(msg)
             made[stored_key], in_child = _storable(child)
             count += in_key + in_child
         return made, count
@@ -207,7 +217,20 @@ def _storable(value: Any) -> tuple[Any, int]:  # noqa: ANN401 - any JSON value
     return value, 0
 
 
-def _depth(value: Any) -> int:  # noqa: ANN401 - any JSON value
+def _same(one: Any, other: Any) -> bool:
+    """Compare as JSON does, where ``true`` is not ``1``."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, dict) and isinstance(other, dict):
+        left, right = cast("dict[str, Any]", one), cast("dict[str, Any]", other)
+        return left.keys() == right.keys() and all(_same(left[key], right[key]) for key in left)
+    if isinstance(one, list) and isinstance(other, list):
+        pair = cast("list[Any]", one), cast("list[Any]", other)
+        return len(pair[0]) == len(pair[1]) and all(map(_same, *pair))
+    return bool(one == other)
+
+
+def _depth(value: Any) -> int:
     """Return the nesting depth without recursion: the value may be deeper than the stack."""
     deepest, todo = 0, [(value, 1)]
     while todo:
@@ -218,7 +241,7 @@ def _depth(value: Any) -> int:  # noqa: ANN401 - any JSON value
     return deepest
 
 
-def _is_empty(value: Any) -> bool:  # noqa: ANN401 - any JSON value
+def _is_empty(value: Any) -> bool:
     if isinstance(value, dict):
         return all(_is_empty(child) for child in cast("dict[str, Any]", value).values())
     if isinstance(value, list):

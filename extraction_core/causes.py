@@ -120,9 +120,13 @@ REMEDIES_FOR_A_PERSON: Mapping[str, str] = {
     Cause.CONTEXT_EXCEEDED: "Split the document, or use a model with a larger context.",
     Cause.TOO_LONG: "Split the document, or use a model with a larger context.",
     Cause.COST_LIMIT: "Raise `max_cost_usd`, then launch again.",
-    Cause.EXHAUSTED: "All attempts are used; change the document, schema or instructions, or ask again with `select: all`.",
+    Cause.EXHAUSTED: (
+        "All attempts are used; change the document, schema or instructions, or ask again with `select: all`."
+    ),
     Cause.SCHEMA_MISMATCH: "See which field does not fit; make the schema or the instructions clearer.",
-    Cause.OUTPUT_NOT_WRITTEN: "Make the path writable, then launch again; the answer is kept and is not paid for again.",
+    Cause.OUTPUT_NOT_WRITTEN: (
+        "Make the path writable, then launch again; the answer is kept and is not paid for again."
+    ),
     "no_text_layer": "The document is a scan or a picture; run OCR on it first.",
     "password": "Remove the password.",
     "corrupt": "The file is damaged; get it again.",

@@ -81,7 +81,7 @@ class CollectionFile(BaseModel):
 
     @field_validator("fail_above", mode="before")
     @classmethod
-    def _whole_numbers_too(cls, value: Any) -> Any:  # noqa: ANN401 - not validated yet
+    def _whole_numbers_too(cls, value: Any) -> Any:
         return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
     def partition_rule(self) -> PartitionBy:

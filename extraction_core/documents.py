@@ -12,7 +12,7 @@ SYSTEM_FOLDERS = frozenset({"__macosx", "$recycle.bin", "system volume informati
 UNFINISHED_SUFFIXES = (".tmp", ".part", ".partial", ".crdownload", ".download", ".filepart")
 
 
-def skip_reason(document_key: str, include: Sequence[str], exclude: Sequence[str]) -> str | None:
+def skip_reason(document_key: str, include: Sequence[str], exclude: Sequence[str]) -> str | None:  # noqa: PLR0911 - one return per reason
     """Return why a file is not a document of the collection, or None when it is one.
 
     Args:
@@ -46,8 +46,19 @@ _TOKEN = re.compile(r"(\*\*/|\*\*|\*|\?|\[[^\]/]+\])")
 @lru_cache(maxsize=256)
 def _pattern(glob: str) -> re.Pattern[str]:
     """Compile a glob in which ``*`` and ``?`` stay within a folder and ``**/`` crosses folders."""
-    pieces = (
-        _WILDCARDS.get(token) or (token.replace("[!", "[^", 1) if token.startswith("[") else re.escape(token))
-        for token in _TOKEN.split(glob)
-    )
+    # split by a group: every second piece is a token, the others are plain text
+    pieces = (_token(piece) if index % 2 else re.escape(piece) for index, piece in enumerate(_TOKEN.split(glob)))
     return re.compile("".join(pieces) + r"\Z", re.DOTALL)
+
+
+def _token(token: str) -> str:
+    """Translate a wildcard or a character class; a class that makes no sense, such as ``[z-a]``, is plain text."""
+    if token in _WILDCARDS:
+        return _WILDCARDS[token]
+    members = re.sub(r"([\\\[&~|])", r"\\\1", token[1:-1])
+    translated = f"[^{members[1:]}]" if members.startswith("!") else f"[{members}]"
+    try:
+        re.compile(translated)
+    except re.error:
+        return re.escape(token)
+    return translated

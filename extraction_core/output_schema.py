@@ -8,6 +8,7 @@ with union types a request).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -31,6 +32,9 @@ CHECKED_AFTERWARDS = frozenset(
     | {"contentMediaType"}
 )
 """Keywords that only narrow what may be answered, or annotate: left out of the request, checked after the answer."""
+
+SAYS_WHAT_IT_IS = frozenset({"type", "enum", "const", "$ref", "anyOf", "properties"})
+DEFINITION = re.compile(r"#/(\$defs|definitions)/[^/~%]+")
 
 
 class SchemaValidator:
@@ -121,52 +125,66 @@ class _Carrier:
         self.unions = 0
 
     def carry(self, node: object, path: str) -> dict[str, Any]:
-        if not isinstance(node, Mapping) or not node:
-            self.obstacles.append(f"{path} allows any value")
-            return {}
-        schema = cast("Schema", node)
+        schema = cast("Schema", node if isinstance(node, Mapping) else {})
         carried: dict[str, Any] = {}
+        obstacles_before = len(self.obstacles)
         for keyword, value in schema.items():
             self._carry_keyword(keyword, value, path, carried)
-        if schema.get("type") == "object" or "properties" in schema:
+        if not SAYS_WHAT_IT_IS & schema.keys() and len(self.obstacles) == obstacles_before:
+            self.obstacles.append(f"{path} allows any value")
+        kinds = schema.get("type", ())
+        if "object" in kinds or "properties" in schema:
             self._close_object(schema, path, carried)
-        if isinstance(schema.get("type"), list) or "anyOf" in schema:
+        if "array" in kinds and "items" not in schema:
+            self.obstacles.append(f"{path}[] allows any value")
+        if isinstance(kinds, list) or "anyOf" in schema:
             self.unions += 1
         return carried
 
-    def _carry_keyword(self, keyword: str, value: Any, path: str, carried: dict[str, Any]) -> None:  # noqa: ANN401 - any JSON value
+    def _carry_keyword(self, keyword: str, value: Any, path: str, carried: dict[str, Any]) -> None:
         if keyword in ("properties", "$defs", "definitions"):
             carried[keyword] = {name: self.carry(child, f"{path}.{name}") for name, child in value.items()}
         elif keyword == "items":
             carried[keyword] = self.carry(value, f"{path}[]")
-        elif keyword in ("anyOf", "allOf"):
+        elif keyword == "anyOf":
             carried[keyword] = [self.carry(child, path) for child in value]
         elif keyword == "$ref":
             self._carry_reference(value, path, carried)
         elif keyword == "additionalProperties":
             if value is not False and value is not True:
                 self.obstacles.append(f"{path} is a map with free keys")
-        elif keyword == "enum" and any(isinstance(member, dict | list) for member in value):
-            self.obstacles.append(f"{path} lists composite values in `enum`")
-        elif keyword in PASSED_ON or (keyword == "format" and value in SUPPORTED_FORMATS):
-            carried[keyword] = value
-        elif keyword == "minItems" and value in (0, 1):
+        elif keyword in ("enum", "const") and _has_composite(value if keyword == "enum" else [value]):
+            self.obstacles.append(f"{path} has a composite value in `{keyword}`")
+        elif _is_passed_on(keyword, value):
             carried[keyword] = value
         elif keyword not in CHECKED_AFTERWARDS:
             self.obstacles.append(f"{path} uses `{keyword}`")
 
     def _carry_reference(self, target: str, path: str, carried: dict[str, Any]) -> None:
-        if not target.startswith(("#/$defs/", "#/definitions/")):
-            self.obstacles.append(f"{path} refers to `{target}`, which is recursive or outside")
+        if not DEFINITION.fullmatch(target):
+            self.obstacles.append(f"{path} refers to `{target}`, which is not one of its definitions")
         carried["$ref"] = target
 
     def _close_object(self, schema: Schema, path: str, carried: dict[str, Any]) -> None:
         properties = schema.get("properties") or {}
         if not properties:
             self.obstacles.append(f"{path} is an object without named properties")
-        self.optionals += len(set(properties) - set(schema.get("required") or ()))
+        required = set(schema.get("required") or ())
+        for name in sorted(required - set(properties)):
+            self.obstacles.append(f"{path} requires `{name}`, which it does not describe")
+        self.optionals += len(set(properties) - required)
         carried["type"] = schema.get("type", "object")
         carried["additionalProperties"] = False
+
+
+def _has_composite(values: Sequence[object]) -> bool:
+    return any(isinstance(value, dict | list) for value in values)
+
+
+def _is_passed_on(keyword: str, value: Any) -> bool:
+    if keyword == "format":
+        return value in SUPPORTED_FORMATS
+    return keyword in PASSED_ON or (keyword == "minItems" and value in (0, 1))
 
 
 def recursive_definitions(schema: Schema) -> list[str]:

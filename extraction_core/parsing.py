@@ -24,8 +24,8 @@ class Page:
 class ParsedDocument:
     """The Markdown of one document.
 
-    ``pages`` is empty for formats without pages (text, HTML, CSV, e-mail, DOCX). ``warnings`` are short codes, most
-    with a detail. By page, sheet or slide number (1 for formats without pages): ``page_without_text``, ``page_not_read``,
+    ``pages`` is empty for formats without pages (text, HTML, CSV, e-mail, DOCX). ``warnings`` are short codes with a
+    detail. By page, sheet or slide number (1 for formats without pages): ``page_without_text``, ``page_not_read``,
     ``unreadable_text``, ``characters_guessed`` (a font without a Unicode table, read by the shape of its letters),
     ``little_text_on_scan``, ``invisible_text``, ``visibility_not_checked``, ``right_to_left_visual_order``,
     ``hidden_slide``. By name: ``hidden_sheet``, ``hidden_rows`` and ``hidden_columns`` (sheet),

@@ -47,7 +47,8 @@ def token_usage(message: Mapping[str, Any]) -> TokenUsage | None:
     counts = cast("Mapping[str, Any]", usage)
     if counts.get("input_tokens") is None or counts.get("output_tokens") is None:
         return None
-    split = cast("Mapping[str, Any]", counts.get("cache_creation") or {})
+    detail = counts.get("cache_creation")
+    split = cast("Mapping[str, Any]", detail) if isinstance(detail, Mapping) else {}
     written = _count(counts, "cache_creation_input_tokens")
     hour = _count(split, "ephemeral_1h_input_tokens")
     return TokenUsage(

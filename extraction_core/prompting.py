@@ -19,9 +19,10 @@ LARGEST_REQUEST_BYTES = 32 * 1000 * 1000
 """The provider's limit on one Messages request (32 MB), read as decimal megabytes to stay below it either way."""
 
 FENCE_DIGITS = 16
-FEWEST_CHARACTERS_A_TOKEN = 2.0
-MOST_CHARACTERS_A_TOKEN = 5.0
-"""Bounds for prose, tables and figures with the provider's tokenizers; between them the provider is asked."""
+FEWEST_BYTES_A_TOKEN = 2.0
+MOST_BYTES_A_TOKEN = 5.0
+"""Bounds for prose, tables and figures with the provider's tokenizers; between them the provider is asked. They are
+bytes of UTF-8, not characters: a Chinese character is three bytes and a token or more."""
 
 _TASK = (
     "You extract structured data from one document. Answer with one JSON object that fits the JSON Schema below and "
@@ -95,13 +96,13 @@ def _told(problem: str) -> str:
     return f"An earlier answer for this document could not be used: {problem}. Answer again, with the whole object."
 
 
-def prompt_characters(request: Mapping[str, Any]) -> int:
-    """Return how many characters of text a request holds."""
+def prompt_bytes(request: Mapping[str, Any]) -> int:
+    """Return how many bytes of text a request holds, as UTF-8."""
     texts = [block["text"] for block in request["system"]]
     texts += [block["text"] for message in request["messages"] for block in message["content"]]
-    return sum(map(len, texts))
+    return sum(len(text.encode("utf-8", "replace")) for text in texts)
 
 
-def token_bounds(characters: int) -> tuple[int, int]:
-    """Return the fewest and the most tokens that a number of characters can be."""
-    return int(characters / MOST_CHARACTERS_A_TOKEN), int(characters / FEWEST_CHARACTERS_A_TOKEN)
+def token_bounds(text_bytes: int) -> tuple[int, int]:
+    """Return the fewest and the most tokens that a number of bytes can be."""
+    return int(text_bytes / MOST_BYTES_A_TOKEN), int(text_bytes / FEWEST_BYTES_A_TOKEN)

@@ -11,7 +11,7 @@ from extraction_core.causes import POLICIES, Cause, Remedy
 
 BASE_WAIT_S = 2.0
 LONGEST_WAIT_S = 3600.0
-LARGER_FACTOR = 2
+MOST_DOUBLINGS = 30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +71,7 @@ def backoff_s(tries: int, jitter: float) -> float:
     Returns:
         Seconds between half of and the whole of ``2 * 2**(tries - 1)``, at most an hour.
     """
-    ceiling = min(LONGEST_WAIT_S, BASE_WAIT_S * 2 ** (max(tries, 1) - 1))
+    ceiling = min(LONGEST_WAIT_S, BASE_WAIT_S * 2 ** min(max(tries, 1) - 1, MOST_DOUBLINGS))
     return ceiling * (0.5 + 0.5 * jitter)
 
 

@@ -81,5 +81,6 @@ def _seconds(variables: Mapping[str, str], variable: str) -> float | None:
     except ValueError:
         seconds = 0.0
     if not 0 < seconds < float("inf"):
-        raise ConfigurationError(variable, None, f"is {text!r}, not a positive number of seconds.", "Correct or unset it.")
+        problem = f"is {text!r}, not a positive number of seconds."
+        raise ConfigurationError(variable, None, problem, "Correct or unset it.")
     return seconds

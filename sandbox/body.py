@@ -9,7 +9,7 @@ from sandbox.errors import refuse
 Json = Any  # a decoded JSON value, checked where it is read
 JsonObject = dict[str, Json]
 
-SURROGATES = re.compile(r"\\u(?:d[89ab][0-9a-f]{2}(\\ud[c-f][0-9a-f]{2})?|d[c-f][0-9a-f]{2})", re.IGNORECASE)
+ESCAPES = re.compile(r"\\\\|\\u(?:d[89ab][0-9a-f]{2}(\\ud[c-f][0-9a-f]{2})?|d[c-f][0-9a-f]{2})", re.IGNORECASE)
 
 
 def parse_json(raw: bytes) -> JsonObject:
@@ -40,7 +40,7 @@ def _refuse_lone_surrogates(text: str, body: Json) -> None:
     try:
         json.dumps(body, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
-        lone = next((m for m in SURROGATES.finditer(text) if m[1] is None), None)
+        lone = next((m for m in ESCAPES.finditer(text) if m[0] != r"\\" and m[1] is None), None)
         end = lone.end() if lone else len(text)
         line, column = text.count("\n", 0, end) + 1, end - text.rfind("\n", 0, end) - 1
         message = f"no low surrogate in string: line {line} column {column}"

@@ -31,6 +31,7 @@ OPTIONS: Mapping[str, Mapping[str, Json]] = {
 }
 REQUIRED = {"status": "status", "raw": "body", "slow": "seconds", "hold": "name", "reply": "message"}
 CHOICES = {"when": ("before", "after", "mid_body"), "how": ("fin", "reset")}
+TYPES = {"status": int, "headers": dict, "seconds": (int, float), "name": str, "empty": bool, "message": dict}
 COMMON = frozenset({"kind", "times", "skip", "match", "path"})
 
 
@@ -101,6 +102,9 @@ def _read(position: int, spec: Json) -> Fault:
     options |= {name: spec[name] for name in options if name in spec}
     if kind in REQUIRED and options[REQUIRED[kind]] is None:
         refuse(f"{where}.{REQUIRED[kind]}: Field required")
+    for name, kinds in TYPES.items():
+        if name in options and not isinstance(options[name], kinds):
+            refuse(f"{where}.{name}: Input has the wrong type")
     for name, choices in CHOICES.items():
         if name in options and options[name] not in choices:
             refuse(f"{where}.{name}: Input should be one of {', '.join(choices)}")

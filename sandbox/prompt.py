@@ -149,17 +149,16 @@ def _blocks(position: int, message: JsonObject) -> Iterator[Block]:
 
 
 def _block_text(part: Json, path: str) -> str:
-    """Return what is readable of a block: text as it is, base64 sources not at all beyond their size."""
+    """Return the text of a block; what would have to be read first, as a PDF, is refused rather than taken as empty."""
     kind = part.get("type") if isinstance(part, dict) else None
     if kind == "text" and isinstance(part.get("text"), str):
         if not part["text"]:
             refuse("messages: text content blocks must be non-empty")
         return part["text"]
     if kind == "document" and isinstance(source := part.get("source"), dict):
-        if source.get("type") == "text":
-            return source.get("data", "")
-        if isinstance(source.get("content"), str):
-            return source["content"]
+        for name in ("data", "content"):
+            if source.get("type") in {"text", "content"} and isinstance(source.get(name), str):
+                return source[name]
         refuse(f"{path}.source: only text sources are supported by the sandbox")
     if kind not in {"thinking", "redacted_thinking"}:
         refuse(f"{path}: only text and text documents are supported by the sandbox")

@@ -15,6 +15,7 @@ from aiohttp import web
 from sandbox.app import make_app
 
 START_SECONDS = 10.0
+GRACE_SECONDS = 0.1  # for open requests at the end; 0 would mean to wait for them without a limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +30,11 @@ class Server:
 async def running(port: int = 0, host: str = "127.0.0.1", log_file: Path | None = None) -> AsyncIterator[Server]:
     """Serve while the block runs; port 0 takes a free one.
 
-    Handlers are cancelled when their client leaves, and open requests are dropped at the end rather than waited for.
+    Handlers are cancelled when their client leaves, and open requests are dropped at the end.
     """
-    runner = web.AppRunner(make_app(log_file), access_log=None, handler_cancellation=True, shutdown_timeout=0)
+    runner = web.AppRunner(
+        make_app(log_file), access_log=None, handler_cancellation=True, shutdown_timeout=GRACE_SECONDS
+    )
     await runner.setup()
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET

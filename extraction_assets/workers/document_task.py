@@ -21,7 +21,7 @@ from extraction_core.collection import Collection
 from extraction_core.errors import OutputPathError, OutputStoreFullError
 from extraction_core.failpoints import Failpoint
 from extraction_core.pricing import TokenUsage, context_tokens, cost_usd, token_usage
-from extraction_core.prompting import LARGEST_REQUEST_BYTES, SecondTry, build_request, prompt_characters, token_bounds
+from extraction_core.prompting import LARGEST_REQUEST_BYTES, SecondTry, build_request, prompt_bytes, token_bounds
 from extraction_core.retry import GiveUp, History, Requeue, RetryRules, StopLine, decide
 from extraction_core.states import RowStatus
 from resources.extraction import RealtimeProvider
@@ -42,7 +42,7 @@ BUDGET_WAIT_S = 1.0
 PARSE_WAIT_S = 1.0
 
 
-class LineStopped(Exception):  # noqa: N818 - an event, not an error of this row
+class LineStopped(Exception):  # noqa: N818 - an event, not an error
     """Nothing more should be claimed: the fault is the account's or the machine's, not the document's."""
 
 
@@ -128,7 +128,9 @@ class DocumentTask:
     async def _load_markdown(self) -> str | None:
         """Return the parsed text; None when the row ended because there is none."""
         parse_run_id = self._row["parse_run_id"]
-        parse = await self._context.in_thread(lambda: self._tools.ledger.parses.get(parse_run_id)) if parse_run_id else None
+        parse = (
+            await self._context.in_thread(lambda: self._tools.ledger.parses.get(parse_run_id)) if parse_run_id else None
+        )
         if parse is None:
             await self._give_up("source_missing", "the document could not be read", next_retry_s=60.0)
             return None
@@ -163,18 +165,23 @@ class DocumentTask:
         """Fail a document that exceeds the provider's limits before any call, with sizes."""
         size = len(json.dumps(request, ensure_ascii=False).encode("utf-8", "replace"))
         if size > LARGEST_REQUEST_BYTES:
-            await self._give_up(Cause.TOO_LONG, f"too long: {size} bytes, limit {LARGEST_REQUEST_BYTES} bytes a request")
+            await self._give_up(
+                Cause.TOO_LONG, f"too long: {size} bytes, limit {LARGEST_REQUEST_BYTES} bytes a request"
+            )
             return False
         limit = context_tokens(request["model"]) - request["max_tokens"]
-        fewest, most = token_bounds(prompt_characters(request))
+        fewest, most = token_bounds(prompt_bytes(request))
         if most <= limit:
             return True
-        tokens = fewest if fewest > limit else await self._context.provider.count_tokens(request) or (fewest + most) // 2
+        tokens = (
+            fewest if fewest > limit else await self._context.provider.count_tokens(request) or (fewest + most) // 2
+        )
         if tokens <= limit:
             return True
         await self._give_up(
             Cause.TOO_LONG,
-            f"too long: about {tokens} tokens, limit {limit} ({request['model']}'s context less {request['max_tokens']} for the answer)",
+            f"too long: about {tokens} tokens, limit {limit} "
+            f"({request['model']}'s context less {request['max_tokens']} for the answer)",
         )
         return False
 
@@ -189,13 +196,13 @@ class DocumentTask:
                 return False
             if not pacer.pause_s and session.is_fresh:
                 return True
-            await asyncio.sleep(max(pacer.pause_s, 0.05) * (1 + random.random() / 20))  # noqa: S311 - spreading waits
+            await asyncio.sleep(max(pacer.pause_s, 0.05) * (1 + random.random() / 20))
         await self._give_back()
         return False
 
     def _plan(self, ready: Ready) -> AttemptPlan:
         request = ready.request
-        _, most = token_bounds(prompt_characters(request))
+        _, most = token_bounds(prompt_bytes(request))
         worst = TokenUsage(
             input_tokens=0,
             cache_write_5m_tokens=most,
@@ -286,7 +293,7 @@ class DocumentTask:
         )
         settings, timing = self._collection.settings, self._tools.timing
         rules = RetryRules(max_attempts=settings.max_attempts, retry_in_run_s=timing.retry_in_run_s)
-        jitter = random.random()  # noqa: S311 - spreading waits
+        jitter = random.random()
         decision = decide(failed.cause, history, rules, jitter=jitter, retry_after_s=failed.retry_after_s)
         if waits and ticket is not None:
             wait_s = decision.wait_s if isinstance(decision, Requeue) else getattr(decision, "next_retry_s", 0.0) or 0.0

@@ -93,7 +93,7 @@ class ExtractWorker:
         stop: asks to end early.
     """
 
-    def __init__(  # noqa: PLR0913 - what a worker is made of
+    def __init__(  # noqa: PLR0913, PLR0917 - what a worker is made of
         self,
         tools: Tools,
         session: WorkerSession,

@@ -88,9 +88,7 @@ class ParseWorker:
         outcome = self._parse(claim)
         held, parse_key = claim.held, claim.row["parse_key"]
         if isinstance(outcome, ParseFailure):
-            self._queue.record_failed(
-                held, reason=outcome.reason, message=outcome.message, retryable=outcome.retryable
-            )
+            self._queue.record_failed(held, reason=outcome.reason, message=outcome.message, retryable=outcome.retryable)
         else:
             digest = self._tools.parsed.put(parse_key, outcome)
             self._queue.record_parsed(

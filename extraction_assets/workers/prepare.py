@@ -47,7 +47,9 @@ def scan(tools: Tools, collection: Collection, within: DocumentSet | None = None
     listing = source_of(collection).list()
     rule = collection.settings.partition_rule()
     found = [
-        FoundDocument(key=file.key, folder=folder_of(file.key, rule), size_bytes=file.size_bytes, signature=file.signature)
+        FoundDocument(
+            key=file.key, folder=folder_of(file.key, rule), size_bytes=file.size_bytes, signature=file.signature
+        )
         for file in listing.files
     ]
     if within:
@@ -86,7 +88,11 @@ def prepare_set(
             for row, request in zip(part, requests, strict=True)
         ]
         tools.ledger.documents.keep_contents(
-            [new for row, new in zip(part, kept, strict=True) if any(row[name] != new[name] for name in new if name != "row_id")]
+            [
+                new
+                for row, new in zip(part, kept, strict=True)
+                if any(row[name] != new[name] for name in new if name != "row_id")
+            ]
         )
 
 

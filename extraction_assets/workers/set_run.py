@@ -168,7 +168,9 @@ class SetRun:
     def _open_run(self) -> OpenRun | None:
         """Open a run, or join the open one; fill and seal it. None when there is nothing to do."""
         runs, order = self._tools.ledger.runs, self._order
-        if runs.open_of_set(self._set.set_id) is None and not runs.selects(self._selection(order.select, order.documents)):
+        if runs.open_of_set(self._set.set_id) is None and not runs.selects(
+            self._selection(order.select, order.documents)
+        ):
             return None
         run = runs.open_or_join(
             RunRequest(
@@ -205,7 +207,7 @@ class SetRun:
         def loop() -> None:
             try:
                 outcomes.append(asyncio.run(work()))
-            except BaseException as error:  # handed to the calling thread, which raises it
+            except BaseException as error:  # handed to the calling thread, which raises it  # noqa: BLE001 - raised by the calling thread
                 outcomes.append(error)
             finally:
                 finished.set()
@@ -226,7 +228,7 @@ class SetRun:
         return outcome
 
     def _interrupt(self, session: WorkerSession, stop: StopSignal, run_id: int, finished: threading.Event) -> None:
-        """A person's cancel ends the run's rows, if nobody else works on it; anything else leaves them to be resumed."""
+        """A person's cancel ends the run's rows, if nobody else works on it; anything else leaves them for later."""
         cancelled = self._order.is_cancelled()
         stop.ask(Stop.CANCELLED if cancelled else Stop.INTERRUPTED)
         ledger = self._tools.ledger
@@ -267,7 +269,10 @@ class SetRun:
         nothing = TokenUsage(
             input_tokens=0, cache_write_5m_tokens=0, cache_write_1h_tokens=0, cache_read_tokens=0, output_tokens=0
         )
-        if self._collection.max_cost_usd is None or cost_usd(model, nothing, at=datetime.now(UTC), batch=False) is not None:
+        if (
+            self._collection.max_cost_usd is None
+            or cost_usd(model, nothing, at=datetime.now(UTC), batch=False) is not None
+        ):
             return
         raise ConfigurationError(
             self._collection.defs_file,

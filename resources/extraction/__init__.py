@@ -1,4 +1,4 @@
-"""The Anthropic API: one client, one realtime call, and the translation of what comes back. The only user of the SDK."""
+"""The Anthropic API: a client, a realtime call, the translation of what comes back. The only user of the SDK."""
 
 from resources.extraction.realtime import RealtimeProvider
 

@@ -46,7 +46,7 @@ class RealtimeProvider:
             async with asyncio.timeout(self._timeout_s):
                 raw = await self._client.messages.with_raw_response.create(**request)
                 body = raw.http_response.content.decode("utf-8", "replace")
-        except Exception as error:  # noqa: BLE001 - the translation raises again what is not the call's
+        except Exception as error:  # noqa: BLE001 - raised again where it is not the call's
             return translate(error)
         message = read_message(body)
         if message is None:

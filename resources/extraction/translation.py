@@ -19,6 +19,8 @@ LONGEST_RETRY_AFTER_S = 86_400.0
 
 TOO_MANY_REQUESTS = 429
 OVERLOADED = 529
+NOT_FOUND = 404
+FIRST_SERVER_ERROR = 500
 UNCERTAIN_STATUSES = frozenset({408, 409, 502, 504})
 """Answers of something in between, or of a server that may have done the work: what was billed is not known."""
 
@@ -82,9 +84,9 @@ def _cause_of(error: anthropic.APIStatusError) -> Cause:
         return BY_STATUS[status]
     if status in UNCERTAIN_STATUSES:
         return Cause.TIMEOUT
-    if status == 404:  # noqa: PLR2004 - not found
+    if status == NOT_FOUND:
         return Cause.MODEL_NOT_FOUND if "model" in text else Cause.INVALID_REQUEST
-    if status >= 500:  # noqa: PLR2004 - the server's fault
+    if status >= FIRST_SERVER_ERROR:
         return Cause.SERVER_ERROR
     return Cause.BILLING if any(word in text for word in BILLING_WORDS) else Cause.INVALID_REQUEST
 

@@ -1,4 +1,4 @@
-"""The SQL ledger: documents, parse runs, extraction runs and results, attempts, workers. The only user of SQLAlchemy."""
+"""The SQL ledger: sets, documents, parse runs, extraction runs, results, attempts, workers. The only user of SQL."""
 
 from resources.ledger.ledger import Ledger
 

@@ -115,7 +115,7 @@ class Attempts:
         return self._engine.write(transaction, Failpoint.COMMIT_ATTEMPT_OPEN)
 
     def answered(self, attempt_id: int, token: str, answer: Answer) -> bool:
-        """Keep an answer with its tokens and cost. An abandoned attempt becomes answered once; False if it was already."""
+        """Keep an answer with its tokens and cost, once; an abandoned attempt too. False if it was closed before."""
         usage = answer.usage
         values = {
             "status": literal(AttemptStatus.ANSWERED),
@@ -160,7 +160,7 @@ class Attempts:
         return self._close(attempt_id, token, values, from_abandoned=False)
 
     def history(self, result_id: int) -> Mapping[str, Any]:
-        """Return ``counted``, ``second_tries`` (names of special remedies used) and ``refusals`` of a result's question."""
+        """Return ``counted``, ``second_tries`` (special remedies used) and ``refusals`` of a result's question."""
 
         def query(connection: sa.Connection) -> Mapping[str, Any]:
             row = (

@@ -109,7 +109,7 @@ class Documents:
         return [dict(row) for row in rows]
 
     def keep_contents(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Store what was read of documents: ``content_hash``, ``read_signature``, ``input_fingerprint``, ``parse_run_id``.
+        """Store what was read: ``content_hash``, ``read_signature``, ``input_fingerprint``, ``parse_run_id``.
 
         Args:
             rows: mappings with ``row_id`` and those four columns.
@@ -158,7 +158,8 @@ class Documents:
         )
         if within:
             statement = statement.where(documents.c.set_id == within.set_id)
-        return self._engine.read(lambda connection: dict(connection.execute(statement).tuples().all()))
+        rows = self._engine.read(lambda connection: connection.execute(statement).all())
+        return {row.document_key: row.signature for row in rows}
 
     def _upsert(self, collection: str, part: Sequence[FoundDocument], sets: Mapping[str, DocumentSet]) -> None:
         rows = [

@@ -98,7 +98,7 @@ class LedgerEngine:
             except sa.exc.DBAPIError as error:
                 if not is_transient(error) or time.monotonic() > give_up_at:
                     raise
-            time.sleep(wait_s * (0.5 + random.random() / 2))  # noqa: S311 - spreading waits, not a secret
+            time.sleep(wait_s * (0.5 + random.random() / 2))
             wait_s = min(wait_s * 2, LONGEST_RETRY_S)
 
 
@@ -153,7 +153,7 @@ def _make_sqlite_engine(address: sa.URL) -> sa.Engine:
     return engine
 
 
-def _prepare_sqlite(connection: Any, _record: ConnectionPoolEntry) -> None:  # noqa: ANN401 - a driver's connection
+def _prepare_sqlite(connection: Any, _record: ConnectionPoolEntry) -> None:
     connection.isolation_level = None  # the driver must emit no BEGIN of its own
     for pragma in (f"busy_timeout={BUSY_TIMEOUT_MS}", "journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
         connection.execute(f"PRAGMA {pragma}")

@@ -80,7 +80,7 @@ def _upgrade_postgres(engine: LedgerEngine, config: Config, script: ScriptDirect
             if _checked_revision(engine, script) == head:
                 return
             if time.monotonic() > deadline:
-                msg = f"Another process has been migrating the ledger for over {LOCK_WAIT_S:.0f} s; end it, then start again."
+                msg = f"Another process has migrated the ledger for {LOCK_WAIT_S:.0f} s now; end it, then start again."
                 raise LedgerError(msg)
             time.sleep(LOCK_POLL_S)
         try:

@@ -141,7 +141,7 @@ class WorkQueue:
         reason: str | None = None,
         message: str | None = None,
     ) -> RowStatus | None:
-        """Within a transaction, give a held row back, due in ``wait_s`` seconds, or end it cancelled when that was asked.
+        """Within a transaction, give a held row back, due in ``wait_s`` seconds, or end it cancelled if that was asked.
 
         Returns:
             ``queued`` or ``cancelled``; None when superseded.
@@ -188,23 +188,30 @@ class WorkQueue:
                 reclaims=table.c.reclaims + 1,
                 finished_ms=sa.case((table.c.cancel_requested, now_ms())),
             )
+            # counted by what returns: SQLite's driver has no row count for a statement that begins with WITH
+            .returning(self._row_id)
         )
-        return self._engine.write(lambda connection: connection.execute(statement, {"scope": scope}).rowcount)
+        return self._engine.write(lambda connection: len(connection.execute(statement, {"scope": scope}).all()))
 
     def request_cancel(self, scope: int) -> tuple[int, int]:
         """Cancel a scope: queued rows end at once, running ones get the flag. Returns both counts."""
         table = self._table
-        queued = (
+        is_queued = table.c.status == literal(RowStatus.QUEUED)
+        # one statement: of two, a row that is claimed or released between them would be missed by both
+        statement = (
             sa.update(table)
-            .where(table.c.status == literal(RowStatus.QUEUED), self._scope)
-            .values(status=literal(RowStatus.CANCELLED), cancel_requested=sa.true(), finished_ms=now_ms())
+            .where(sa.or_(is_queued, self._running), self._scope)
+            .values(
+                status=sa.case((is_queued, literal(RowStatus.CANCELLED)), else_=table.c.status),
+                cancel_requested=sa.true(),
+                finished_ms=sa.case((is_queued, now_ms())),
+            )
+            .returning(table.c.status)
         )
-        running = sa.update(table).where(self._running, self._scope).values(cancel_requested=sa.true())
 
         def transaction(connection: sa.Connection) -> tuple[int, int]:
-            # running first: a row that is released in between is then queued with its flag set, and ends here
-            flagged = connection.execute(running, {"scope": scope}).rowcount
-            return connection.execute(queued, {"scope": scope}).rowcount, flagged
+            ended = connection.execute(statement, {"scope": scope}).scalars().all()
+            return ended.count(RowStatus.CANCELLED), ended.count(RowStatus.RUNNING)
 
         return self._engine.write(transaction)
 

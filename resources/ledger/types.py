@@ -30,12 +30,12 @@ class now_ms(FunctionElement[int]):  # noqa: N801 - reads as the SQL function th
 
 
 @compiles(now_ms, "postgresql")
-def _now_ms_postgresql(*_: Any, **__: Any) -> str:  # noqa: ANN401 - SQLAlchemy's hook
+def _now_ms_postgresql(*_: Any, **__: Any) -> str:
     return "(extract(epoch from now()) * 1000)::bigint"
 
 
 @compiles(now_ms, "sqlite")
-def _now_ms_sqlite(*_: Any, **__: Any) -> str:  # noqa: ANN401 - SQLAlchemy's hook
+def _now_ms_sqlite(*_: Any, **__: Any) -> str:
     return "CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER)"
 
 
@@ -62,7 +62,7 @@ class ExactDecimal(sa.types.TypeDecorator[Decimal]):
             raise ValueError(msg)
         return int(units)
 
-    def process_result_value(self, value: Any, dialect: sa.Dialect) -> Decimal | None:  # noqa: ANN401 - SQLAlchemy's hook
+    def process_result_value(self, value: Any, dialect: sa.Dialect) -> Decimal | None:
         """Turn what is stored into dollars."""
         if value is None:
             return None
@@ -75,11 +75,11 @@ class SafeJson(sa.types.TypeDecorator[Any]):
     impl = sa.Text
     cache_ok = True
 
-    def process_bind_param(self, value: Any, dialect: sa.Dialect) -> str | None:  # noqa: ANN401, ARG002 - SQLAlchemy's hook
+    def process_bind_param(self, value: Any, dialect: sa.Dialect) -> str | None:
         """Turn a value into text."""
         return None if value is None else json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
 
-    def process_result_value(self, value: str | None, dialect: sa.Dialect) -> Any:  # noqa: ANN401, ARG002 - SQLAlchemy's hook
+    def process_result_value(self, value: str | None, dialect: sa.Dialect) -> Any:
         """Turn text into a value."""
         return None if value is None else json.loads(value)
 
@@ -90,7 +90,7 @@ class SafeText(sa.types.TypeDecorator[str]):
     impl = sa.Text
     cache_ok = True
 
-    def process_bind_param(self, value: str | None, dialect: sa.Dialect) -> str | None:  # noqa: ARG002 - SQLAlchemy's hook
+    def process_bind_param(self, value: str | None, dialect: sa.Dialect) -> str | None:
         """Replace what cannot be stored."""
         if value is None:
             return None

@@ -71,8 +71,8 @@ def _plain(value: Decimal) -> str:
     """Without exponent and without the noise of binary fractions (0.30000000000000004), which is beyond 15 digits."""
     if len(value.as_tuple().digits) > 15 and value != value.to_integral_value():  # noqa: PLR2004 - IEEE 754 doubles
         value = Decimal(f"{value:.15g}")
-    text = f"{value:f}"
-    return (text.rstrip("0").rstrip(".") if "." in text else text) or "0"
+    text = f"{value:f}" if value else "0"  # not -0
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def _date(value: Decimal, *, from_1904: bool) -> str:

@@ -142,7 +142,9 @@ class LocalParseProvider:
         if exit_code == -signal.SIGXCPU:
             message = f"used more than {self._limits.cpu_s} seconds of processor time"
             return ParseFailure(reason=ParseFailureReason.LIMIT, message=message)
-        how = f"by signal {-exit_code} ({signal.Signals(-exit_code).name})" if exit_code < 0 else f"with code {exit_code}"
+        how = (
+            f"by signal {-exit_code} ({signal.Signals(-exit_code).name})" if exit_code < 0 else f"with code {exit_code}"
+        )
         if exit_code in _CRASHES and peak_memory_bytes > _NEAR_LIMIT * self._limits.memory_bytes:
             limit = self._limits.memory_bytes // 1024**2
             message = f"needs more memory than the limit of {limit} MB (the parsing process died {how})"
@@ -157,7 +159,7 @@ class _ServerProcess:
         self._control, theirs = socket.socketpair()
         with theirs:
             arguments = [str(_IMPORT_ROOT), str(theirs.fileno()), json.dumps(limits.to_json())]
-            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module, no shell
+            self._process = subprocess.Popen(
                 [sys.executable, "-I", "-c", _START, *arguments],
                 env=_ENVIRONMENT,
                 pass_fds=[theirs.fileno()],

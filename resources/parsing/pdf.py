@@ -18,6 +18,8 @@ from resources.parsing.versions import PDF_ENGINE
 _PAGES_PER_BATCH = 50
 """Keeps memory flat: 5,000 pages take 95 MB in batches and 1.5 GB in one piece."""
 
+_MAX_PAGES = 100_000
+"""The engine's default is 1,000, beyond which it leaves pages out without a word. More is refused."""
 _GUESSED_SHARE = 0.01
 """Fewer characters in a font without a Unicode table are bullets and ornaments."""
 
@@ -31,13 +33,19 @@ def read_pdf(data: bytes) -> Draft:
     document = data[find_pdf(data) or 0 :]
     draft = Draft(pages=[], paged=True, engine=PDF_ENGINE)
     visibility = VisibilityCheck(document)
+    expected = 0
     try:
         for batch in _parser().parse_batches(document, _PAGES_PER_BATCH):
             _add_batch(draft, batch.result, visibility)
+            expected = batch.total_pages
     except ParseError as error:
         raise _refusal(str(error)) from error
     if not draft.pages:
         raise DocumentRefusedError(ParseFailureReason.EMPTY_TEXT, "a PDF without pages")
+    if len(draft.pages) != expected:
+        raise DocumentRefusedError(
+            ParseFailureReason.LIMIT, f"only {len(draft.pages):,} of {expected:,} pages were read"
+        )
     return draft
 
 
@@ -46,6 +54,7 @@ def _parser() -> LiteParse:
         ocr_enabled=False,
         output_format="markdown",
         image_mode="off",
+        max_pages=_MAX_PAGES,
         keep_headers_footers=True,  # invoice numbers live in running headers
         continue_on_page_error=True,
         include_complexity=True,

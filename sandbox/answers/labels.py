@@ -107,6 +107,8 @@ def _against(label: Words, own: Words, context: frozenset[str]) -> int:
     if label == own or "".join(label) == "".join(own):
         return EXACT
     has, wanted = set(_telling(label)), set(own)
+    if not wanted:
+        return 0
     if has == wanted:
         return SAME_WORDS
     if wanted <= has:

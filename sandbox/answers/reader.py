@@ -166,31 +166,42 @@ class _Reader:
             self._table(block)
 
     def _table(self, rows: list[Cells]) -> None:
+        """Read a table; what stands above its header, as in a sheet, is a heading or a label and its value."""
         width = len(rows[0])
-        top = next((number for number, row in enumerate(rows) if all(row)), 0)
-        body = tuple(rows[top + 1 :])
+        if width == 1:
+            self._open_section(INNERMOST, rows[0][0])
+            self.bullets += [row[0] for row in rows[1:]]
+            return
+        top = next((number for number, row in enumerate(rows) if _is_header(row)), len(rows))
         for row in rows[:top]:
             if len(filled_cells(row)) == 1:
                 self._open_section(INNERMOST, filled_cells(row)[0])
-        self.tables.append(Table(tuple(words(cell) for cell in rows[top]), body, len(self.sections) - 1))
-        if len(body) == 1 and width > PAIR_WIDTH:
-            for label, value in zip(rows[top], body[0], strict=True):
-                self._pair(label, value)
-        for row in rows:
-            self._row(row, width)
+            self._row(row)
+        if top < len(rows):
+            body = tuple(rows[top + 1 :])
+            self.tables.append(Table(tuple(words(cell) for cell in rows[top]), body, len(self.sections) - 1))
+            for row in rows[top:]:
+                self._row(row)
+            if len(body) == 1 and width > PAIR_WIDTH:
+                for label, value in zip(rows[top], body[0], strict=True):
+                    self._pair(label, value)
 
-    def _row(self, row: Cells, width: int) -> None:
+    def _row(self, row: Cells) -> None:
         """Read a row of labels and values: two cells, a total, or label and value by turns."""
         filled = filled_cells(row)
         if len(filled) < PAIR_WIDTH:
             self._stated(filled)
-        elif width == PAIR_WIDTH or len(filled) == PAIR_WIDTH or is_total(row):
+        elif len(filled) == PAIR_WIDTH or is_total(row):
             self._pair(filled[0], filled[-1])
         elif any(":" in cell for cell in row):
             self._stated(filled)
-        elif width % 2 == 0 and all(map(self._is_known, row[::2])) and not any(map(self._is_known, row[1::2])):
+        elif len(row) % 2 == 0 and all(map(self._is_known, row[::2])) and not any(map(self._is_known, row[1::2])):
             for label, value in zip(row[::2], row[1::2], strict=True):
                 self._pair(label, value)
 
     def _is_known(self, cell: str) -> bool:
         return self.known(words(cell)) > 0
+
+
+def _is_header(row: Cells) -> bool:
+    return all(row) or len(filled_cells(row)) > PAIR_WIDTH

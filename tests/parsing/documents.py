@@ -17,7 +17,7 @@ LEFT, TOP, LINE = 72, 760, 18
 def pdf(*pages: Sequence[str]) -> bytes:
     """One page for each list of lines."""
     buffer = io.BytesIO()
-    canvas = Canvas(buffer, pageCompression=1)
+    canvas = Canvas(buffer, pageCompression=1, invariant=1)
     for lines in pages:
         for number, line in enumerate(lines):
             canvas.drawString(LEFT, TOP - LINE * number, line)
@@ -40,7 +40,7 @@ def zip_of(members: Mapping[str, bytes]) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in members.items():
-            archive.writestr(name, content)
+            archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
     return buffer.getvalue()
 
 

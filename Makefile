@@ -1,0 +1,45 @@
+# Everything runs in .venv, from the pinned and hashed requirements.lock.
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo dev test check lock
+
+help: ## Show this help
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+setup: $(READY) ## Make the environment (uses uv if it is there)
+
+$(READY): requirements.lock pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is needed; name another with make PYTHON=python3.12 setup"; exit 2; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@if command -v uv >/dev/null; then \
+	  uv pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock && \
+	  uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable . ; \
+	else \
+	  $(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock && \
+	  $(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable . ; \
+	fi
+	@touch $@
+
+demo: $(READY) ## Extract the sample documents through Dagster; without a key, the sandbox answers
+	@$(BIN)/python -m extraction_assets.demo
+
+dev: $(READY) ## Start the Dagster UI and, without a key, the sandbox
+	@$(BIN)/python -m extraction_assets.dev
+
+test: $(READY) ## Run all tests, on SQLite and PostgreSQL
+	@$(BIN)/python -m pytest
+
+check: $(READY) ## Lint, types, import arrows, YAML, lock
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/basedpyright
+	$(BIN)/lint-imports
+	$(BIN)/dg check yaml
+	@! grep -nE '://' requirements.lock || { echo "requirements.lock names an address"; exit 1; }
+
+lock: ## Pin the dependencies anew (needs uv)
+	uv pip compile pyproject.toml --group dev --universal --generate-hashes --no-header --python-version 3.11 --output-file requirements.lock

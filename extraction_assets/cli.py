@@ -1,0 +1,156 @@
+"""``extraction-assets``: the terminal's way to the ledger.
+
+Every command says what it did on stdout, errors go to stderr, and the exit code tells the truth:
+0 all good, 1 some documents failed, 2 wrong use or configuration, 3 all failed or nothing to do, 130 interrupted.
+Importing this module loads no dagster; the one command that needs it loads it when it runs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from enum import IntEnum
+from functools import wraps
+from typing import ParamSpec
+
+import click
+
+from extraction_assets.collections import load_collections
+from extraction_assets.status import CollectionStatus, collect_status, print_documents, print_sets
+from extraction_core.collection import Collection
+from extraction_core.errors import ConfigurationError, DocumentExtractionError
+from resources.environment import read_environment
+from resources.ledger import Ledger
+from resources.ledger.migrate import current_revision
+
+P = ParamSpec("P")
+
+
+class ExitCode(IntEnum):
+    """What a command's exit tells."""
+
+    ALL_GOOD = 0
+    SOME_FAILED = 1
+    WRONG_USE = 2
+    ALL_FAILED_OR_NOTHING = 3
+    INTERRUPTED = 130
+
+
+def reporting_errors(command: Callable[P, None]) -> Callable[P, None]:
+    """Turn what we raise on purpose into one line on stderr and exit code 2; other errors keep their traceback."""
+
+    @wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            command(*args, **kwargs)
+        except DocumentExtractionError as error:
+            click.echo(f"error: {error}", err=True)
+            sys.exit(ExitCode.WRONG_USE)
+        except (KeyboardInterrupt, click.Abort):
+            click.echo("interrupted", err=True)
+            sys.exit(ExitCode.INTERRUPTED)
+
+    return run
+
+
+collection_option = click.option("--collection", "only", metavar="NAME", help="Only this collection.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document for scripts.")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="extraction-assets")
+def main() -> None:
+    """Structured data from documents with Claude: every document once, every call accounted for.
+
+    State is kept below EXTRACTION_HOME (an absolute folder; default .extraction in the project) and in the ledger at
+    EXTRACTION_LEDGER_URL (default SQLite in that folder).
+    """
+
+
+@main.command()
+@collection_option
+@json_option
+@reporting_errors
+def scan(only: str | None, *, as_json: bool) -> None:
+    """Look at the sources: register new, changed and removed documents, and their sets as partitions.
+
+    Files that are not documents are skipped with a reason and counted. Nothing is parsed or paid for. Exits with 3
+    when no document is found.
+    """
+    from extraction_assets.scanning import scan_collections  # noqa: PLC0415 - the only command that loads dagster
+
+    scanned = scan_collections(_chosen(only), read_environment())
+    if as_json:
+        click.echo(json.dumps([entry.as_json() for entry in scanned], indent=1))
+    else:
+        for entry in scanned:
+            click.echo(str(entry))
+            for key, reason in entry.skipped:
+                click.echo(f"  skipped {key!r}: {reason}")
+    if not any(entry.documents for entry in scanned):
+        click.echo("no documents found", err=True)
+        sys.exit(ExitCode.ALL_FAILED_OR_NOTHING)
+
+
+@main.command()
+@collection_option
+@click.option("--documents", is_flag=True, help="List every document with its state, cause and remedy.")
+@json_option
+@reporting_errors
+def status(only: str | None, *, documents: bool, as_json: bool) -> None:
+    """Show document sets: counts by state, cost, last error. Reads the ledger only.
+
+    Exits with 0 when no document failed, 1 when some did, 3 when all did or none is registered.
+    """
+    statuses = collect_status(_chosen(only), read_environment(), documents=documents)
+    if as_json:
+        click.echo(json.dumps(statuses.as_json(), indent=1))
+    else:
+        click.echo(f"home {statuses.home}, ledger {statuses.ledger_url}")
+        for one in statuses.collections:
+            print_sets(one)
+            if documents:
+                print_documents(one)
+    sys.exit(_exit_code(statuses.collections))
+
+
+@main.command()
+@json_option
+@reporting_errors
+def migrate(*, as_json: bool) -> None:
+    """Bring the ledger to the newest schema. Every process does so at start; this is for doing it on its own."""
+
+    ledger = Ledger(read_environment().ledger_url)
+    revision = current_revision(ledger.engine)
+    answer = {"ledger": ledger.engine.url, "revision": revision}
+    ledger.close()
+    click.echo(json.dumps(answer) if as_json else f"{answer['ledger']} is at revision {revision}")
+
+
+@main.command(context_settings={"ignore_unknown_options": True, "help_option_names": []})
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@reporting_errors
+def sandbox(arguments: Sequence[str]) -> None:
+    """Start the sandbox, a local server that speaks the Claude API and answers by rules. See `sandbox --help`."""
+    os.execv(sys.executable, [sys.executable, "-m", "sandbox", *arguments])  # noqa: S606 - our own module, no shell
+
+
+def _chosen(only: str | None) -> list[Collection]:
+    collections = load_collections()
+    chosen = [collection for collection in collections if only in (None, collection.name)]
+    if not chosen:
+        names = ", ".join(collection.name for collection in collections) or "none"
+        raise ConfigurationError(
+            "--collection", None, f"there is no collection {only!r}.", f"The collections are: {names}."
+        )
+    return chosen
+
+
+def _exit_code(statuses: Sequence[CollectionStatus]) -> ExitCode:
+    total = sum(one.total("documents") for one in statuses)
+    failed = sum(one.total("failed") + one.total("cancelled") for one in statuses)
+    if not total or failed == total:
+        return ExitCode.ALL_FAILED_OR_NOTHING
+    return ExitCode.SOME_FAILED if failed else ExitCode.ALL_GOOD

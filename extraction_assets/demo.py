@@ -1,0 +1,159 @@
+"""``make demo``: both sample collections through Dagster's own command line and daemon, from nothing to files.
+
+``dagster job backfill`` launches one run per document set, the daemon runs them, this process watches. A second demo
+launches the same runs again and makes no call, because what is done is not done again. The last line is one JSON
+object for scripts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from contextlib import ExitStack
+from decimal import Decimal
+from typing import Any
+
+import click
+import dagster as dg
+
+from extraction_assets.cli import ExitCode
+from extraction_assets.collections import load_collections
+from extraction_assets.jobs import job_name
+from extraction_assets.local import needs_sandbox, prepare_dagster_home, running_daemon, running_sandbox
+from extraction_assets.scanning import scan_collections
+from extraction_assets.status import collect_status, print_sets
+from extraction_core.collection import Collection
+from extraction_core.errors import DocumentExtractionError
+from resources.environment import PROJECT_ROOT, Environment, read_environment
+from resources.ledger import Ledger
+
+BACKFILL_TAG = "dagster/backfill"
+LOOK_EVERY_S = 1.0
+LONGEST_S = 1200.0
+FINISHED = (dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
+
+
+def main() -> int:
+    """Run the demo and return the exit code."""
+    try:
+        environment = read_environment()
+        environment.home.mkdir(parents=True, exist_ok=True)
+        return _demo(environment)
+    except DocumentExtractionError as error:
+        click.echo(f"error: {error}", err=True)
+        return ExitCode.WRONG_USE
+    except KeyboardInterrupt:
+        click.echo("interrupted; what is done stays done, the next demo goes on from there", err=True)
+        return ExitCode.INTERRUPTED
+
+
+def _demo(environment: Environment) -> int:
+    os.environ["DAGSTER_HOME"] = str(prepare_dagster_home(environment))
+    os.environ["EXTRACTION_HOME"] = str(environment.home)
+    collections = load_collections()
+    with ExitStack() as stack:
+        bill_url = None
+        if needs_sandbox():
+            bill_url = stack.enter_context(running_sandbox(environment))
+            os.environ["ANTHROPIC_BASE_URL"] = bill_url
+            click.echo(f"no key is set: the sandbox at {bill_url} answers, by rules from the text it is sent")
+        for scanned in scan_collections(collections, environment):
+            click.echo(str(scanned))
+        calls_before = _usage(environment)["calls"]
+        daemon_log = environment.home / "dagster" / "demo-daemon.log"
+        daemon_log.parent.mkdir(parents=True, exist_ok=True)
+        stack.enter_context(running_daemon(dict(os.environ), daemon_log))
+        with dg.DagsterInstance.get() as instance:
+            finished = _watch(instance, [_backfill(collection) for collection in collections])
+        return _summary(environment, collections, calls_before, bill_url, finished=finished)
+
+
+def _backfill(collection: Collection) -> str:
+    """Launch one run per document set with Dagster's own command and return the backfill's id."""
+    job = job_name(collection.name)
+    command = [
+        sys.executable, "-m", "dagster", "job", "backfill", "-w", str(PROJECT_ROOT / "workspace.yaml"),
+        "-j", job, "--all", "--noprompt",
+    ]  # fmt: skip
+    click.echo(f"dagster job backfill -w workspace.yaml -j {job} --all --noprompt")
+    done = subprocess.run(command, cwd=PROJECT_ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise DocumentExtractionError(f"the backfill could not be launched:\n{done.stdout}{done.stderr}")
+    return done.stdout.split("`")[1]
+
+
+def _watch(instance: dg.DagsterInstance, backfills: list[str]) -> bool:
+    """Report until every run has finished. False when time ran out."""
+    begun, said = time.monotonic(), ""
+    while time.monotonic() - begun < LONGEST_S:
+        runs = [
+            run for backfill in backfills for run in instance.get_runs(dg.RunsFilter(tags={BACKFILL_TAG: backfill}))
+        ]
+        ended = sum(run.status in FINISHED for run in runs)
+        line = f"{ended} of {len(runs)} runs finished"
+        if line != said:
+            click.echo(f"[{time.monotonic() - begun:5.1f} s] {line}")
+            said = line
+        if ended == len(runs):
+            return True
+        time.sleep(LOOK_EVERY_S)
+    click.echo(f"gave up after {LONGEST_S:.0f} s; see the daemon's log below $DAGSTER_HOME", err=True)
+    return False
+
+
+def _summary(
+    environment: Environment, collections: list[Collection], calls_before: int, bill_url: str | None, *, finished: bool
+) -> int:
+    status = collect_status(collections, environment, documents=False)
+    for one in status.collections:
+        print_sets(one)
+    click.echo(f"outputs: {environment.outputs}/<collection>/<document key>/extraction.json")
+    click.echo(f"ledger:  {status.ledger_url}")
+    if bill_url:
+        click.echo("The answers come from the sandbox: rules, not a model. With ANTHROPIC_API_KEY set, Claude answers.")
+    total, completed, failed = (
+        sum(one.total(name) for one in status.collections) for name in ("documents", "completed", "failed")
+    )
+    usage = _usage(environment)
+    line: dict[str, Any] = {
+        "documents": total,
+        "completed": completed,
+        "failed": failed,
+        "calls": usage["calls"] - calls_before,
+        "ledger_cost_usd": _plain(usage["cost_usd"]),
+        "bill_usd": _bill(bill_url),
+    }
+    click.echo(json.dumps(line))
+    if not finished or completed == 0:
+        return ExitCode.ALL_FAILED_OR_NOTHING
+    return ExitCode.ALL_GOOD if completed == total else ExitCode.SOME_FAILED
+
+
+def _usage(environment: Environment) -> dict[str, Any]:
+    ledger = Ledger(environment.ledger_url)
+    try:
+        return dict(ledger.reports.total_usage())
+    finally:
+        ledger.close()
+
+
+def _bill(url: str | None) -> str | None:
+    """Ask the sandbox for its bill; None when somebody else answered, whose bill is not ours to see."""
+    if url is None:
+        return None
+    with urllib.request.urlopen(f"{url}/_sandbox/bill") as answer:  # noqa: S310 - our own server
+        return _plain(Decimal(json.load(answer)["cost_usd"]))
+
+
+def _plain(amount: Decimal) -> str:
+    """Return an amount without exponent and without trailing zeros, so that equal amounts are equal strings."""
+    text = f"{amount:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Tests of the pure domain: no file, no database, no network, no clock."""

@@ -1,0 +1,180 @@
+"""How the tests of the ledger look at rows, race threads and stage a lost lease."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from time import monotonic
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+
+from resources.ledger.tables import metadata
+from resources.ledger.types import now_ms
+from tests.factories import LEASE_S, fingerprint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from extraction_core.failpoints import Failpoint
+    from resources.ledger import Ledger
+    from resources.ledger.queue import Held, WorkQueue
+
+T = TypeVar("T")
+PATIENCE_S = 60.0
+
+Row = dict[str, Any]
+
+only_sqlite = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+only_postgres = pytest.mark.parametrize(
+    "database_url", [pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True
+)
+
+COMPLETED_VALUES = {
+    "extraction_results": {"output_sha256": fingerprint("output")},
+    "parse_runs": {"markdown_sha256": fingerprint("markdown")},
+}
+
+
+def together(count: int, action: Callable[[int], T]) -> list[T]:
+    """Run an action on so many threads that all start at one moment; returns what each returned, by number."""
+    barrier = threading.Barrier(count, timeout=PATIENCE_S)
+
+    def one(number: int) -> T:
+        barrier.wait()
+        return action(number)
+
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(one, range(count)))
+
+
+@contextmanager
+def in_background(action: Callable[[], T]) -> Iterator[Future[T]]:
+    """Run an action on a thread of its own; its result must be asked for."""
+    with ThreadPoolExecutor(1) as pool:
+        yield pool.submit(action)
+
+
+class HoldAt:
+    """Failpoints that stop at the named one until :meth:`go_on`, once."""
+
+    def __init__(self, name: Failpoint) -> None:
+        self._name, self._reached, self._go_on = name, threading.Event(), threading.Event()
+
+    def __call__(self, name: Failpoint) -> None:
+        if name == self._name and not self._reached.is_set():
+            self._reached.set()
+            assert self._go_on.wait(PATIENCE_S)
+
+    def wait(self) -> None:
+        """Block until the failpoint is reached."""
+        assert self._reached.wait(PATIENCE_S)
+
+    def go_on(self) -> None:
+        """Let the one who waits there go on."""
+        self._go_on.set()
+
+
+def wait_until_blocked(postgres_url: str) -> None:
+    """Block until a connection of the database waits for another one's lock (PostgreSQL)."""
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    deadline = monotonic() + PATIENCE_S
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        while connection.execute(waiting).fetchone() == (0,):
+            assert monotonic() < deadline, "nobody waits"
+
+
+def execute(ledger: Ledger, statement: sa.Executable | str) -> None:
+    """Run a statement past the ledger's own verbs."""
+    text = sa.text(statement) if isinstance(statement, str) else statement
+    ledger.engine.write(lambda connection: connection.execute(text))
+
+
+def rows(ledger: Ledger, table: str, where: str = "1 = 1") -> list[Row]:
+    """Return whole rows of a table, by primary key."""
+    source = metadata.tables[table]
+    statement = sa.select(source).where(sa.text(where)).order_by(*source.primary_key.columns)
+    return [dict(row) for row in ledger.engine.read(lambda connection: connection.execute(statement).mappings().all())]
+
+
+def one_row(ledger: Ledger, table: str, where: str = "1 = 1") -> Row:
+    """Return the only row of a table that fits."""
+    (row,) = rows(ledger, table, where)
+    return row
+
+
+def database_now_ms(ledger: Ledger) -> int:
+    """Return the database's clock."""
+    return ledger.engine.read(lambda connection: connection.execute(sa.select(now_ms())).scalar_one())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """One of the two work queues, filled with rows of one scope."""
+
+    ledger: Ledger
+    queue: WorkQueue
+    table: sa.Table
+    scope: int
+
+    @property
+    def key(self) -> sa.Column[int]:
+        """The primary key of the table."""
+        return next(iter(self.table.primary_key.columns))
+
+    def claim(self, limit: int = 1, worker: str = "worker") -> list[Held]:
+        """Claim rows."""
+        return [item.held for item in self.queue.claim(worker, self.scope, limit, LEASE_S)]
+
+    def claim_one(self, worker: str = "worker") -> Held:
+        """Claim one row."""
+        (held,) = self.claim(worker=worker)
+        return held
+
+    def row(self, row_id: int) -> Row:
+        """Return one row."""
+        return one_row(self.ledger, self.table.name, f"{self.key.name} = {row_id}")
+
+    def rows(self) -> list[Row]:
+        """Return all rows."""
+        return rows(self.ledger, self.table.name)
+
+    def set(self, row_id: int, **values: Any) -> None:  # noqa: ANN401 - columns
+        """Change columns of a row past the verbs."""
+        execute(self.ledger, sa.update(self.table).where(self.key == row_id).values(**values))
+
+    def expire(self, held: Held) -> None:
+        """Let a claim's lease have run out."""
+        self.set(held.row_id, lease_expires_ms=1)
+
+    def lose(self, held: Held, to: str = "successor") -> Held:
+        """Let a claim's lease run out and another worker claim the row."""
+        self.expire(held)
+        assert self.queue.reclaim(self.scope) == 1
+        self.set(held.row_id, due_ms=0)
+        successor = self.claim_one(worker=to)
+        assert successor.row_id == held.row_id
+        return successor
+
+    def complete(self, held: Held) -> bool:
+        """End a row completed."""
+        values = COMPLETED_VALUES[self.table.name]
+        return self.ledger.engine.write(lambda connection: self.queue.complete(connection, held, values))
+
+    def fail(self, held: Held) -> str | None:
+        """End a row failed."""
+        return self.ledger.engine.write(
+            lambda connection: self.queue.fail(connection, held, reason="refused", message="no", retryable=False)
+        )
+
+    def requeue(self, held: Held, wait_s: float = 0.0) -> str | None:
+        """Give a row back."""
+        return self.ledger.engine.write(lambda connection: self.queue.requeue(connection, held, wait_s=wait_s))
+
+    def heartbeat(self, *held: Held) -> dict[int, bool]:
+        """Extend leases."""
+        return self.queue.heartbeat(held, LEASE_S)

@@ -1,0 +1,54 @@
+"""Child processes of the tests: forked from a server that has everything imported, so that one starts in milliseconds.
+
+A child is a process of its own in every way that matters here: it can be killed, can drop its privileges, and shares
+no lock, connection or thread with the test.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from multiprocessing.context import ForkServerProcess
+
+WAIT_S = 100.0
+
+_CONTEXT = multiprocessing.get_context("forkserver")
+_CONTEXT.set_forkserver_preload(["extraction_assets.workers.set_run", "resources.output", "anthropic", "psycopg"])
+
+
+def start(work: Callable[..., None], *arguments: Any) -> ForkServerProcess:  # noqa: ANN401 - of any work
+    """Run a function of a module in a child; its arguments are pickled."""
+    child = _CONTEXT.Process(target=work, args=arguments, daemon=True)
+    child.start()
+    return child
+
+
+def run(work: Callable[..., None], *arguments: Any) -> int:  # noqa: ANN401 - of any work
+    """Run a function in a child to its end. Returns the exit code: 0, or minus the number of the signal."""
+    return end_of(start(work, *arguments))
+
+
+def end_of(child: ForkServerProcess) -> int:
+    """Wait for a child's end. Returns its exit code."""
+    child.join(WAIT_S)
+    if child.exitcode is None:
+        child.kill()
+        child.join()
+        message = f"a child did not end within {WAIT_S:g} s"
+        raise TimeoutError(message)
+    return child.exitcode
+
+
+def kill_self(*_: object) -> None:
+    """End this process as the kernel does when memory runs out: at once, without any clean-up."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def pipe() -> tuple[Any, Any]:
+    """Return a pipe for a child: the end that receives and the end that sends."""
+    return _CONTEXT.Pipe(duplex=False)

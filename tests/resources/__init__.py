@@ -1,0 +1,1 @@
+"""Tests of what touches disk and network: files, sources, the provider's API."""

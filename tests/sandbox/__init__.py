@@ -1,0 +1,1 @@
+"""Tests of the sandbox server, over HTTP and through the real SDK."""

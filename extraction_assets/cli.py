@@ -117,11 +117,45 @@ def status(only: str | None, *, documents: bool, as_json: bool) -> None:
 
 
 @main.command()
+@collection_option
+@click.option("--dry-run", is_flag=True, help="Change nothing; say what would be launched.")
+@json_option
+@reporting_errors
+def sweep(only: str | None, *, dry_run: bool, as_json: bool) -> None:
+    """Resume and retry what is due now, under the same guards as the sensor; say what was held back and why."""
+    from extraction_assets.sweeping import sweep_collections  # noqa: PLC0415 - loads dagster
+
+    swept = sweep_collections(_chosen(only), read_environment(), dry_run=dry_run)
+    if as_json:
+        click.echo(json.dumps([one.as_json() for one in swept], indent=1))
+    else:
+        click.echo("\n".join(line for one in swept for line in one.lines()))
+
+
+@main.command()
+@click.option("--collection", "only", metavar="NAME", required=True, help="The collection of the documents.")
+@click.option("--documents", "keys", metavar="KEY", multiple=True, required=True, help="A document key; repeatable.")
+@click.option("--reset-attempts", is_flag=True, help="Count their attempts anew: the only way past `max_attempts`.")
+@reporting_errors
+def retry(only: str, keys: Sequence[str], *, reset_attempts: bool) -> None:
+    """Mark documents due for another try; the sweeper, `sweep` or any launch of their set takes them up."""
+    from extraction_assets.sweeping import ask_again  # noqa: PLC0415 - loads dagster
+
+    found = ask_again(_chosen(only)[0], read_environment(), keys, reset=reset_attempts)
+    for key in found:
+        click.echo(f"due: {key}")
+    missing = sorted(set(keys) - set(found))
+    for key in missing:
+        click.echo(f"no such document in {only}: {key}", err=True)
+    if missing:
+        sys.exit(ExitCode.WRONG_USE)
+
+
+@main.command()
 @json_option
 @reporting_errors
 def migrate(*, as_json: bool) -> None:
     """Bring the ledger to the newest schema. Every process does so at start; this is for doing it on its own."""
-
     ledger = Ledger(read_environment().ledger_url)
     revision = current_revision(ledger.engine)
     answer = {"ledger": ledger.engine.url, "revision": revision}

@@ -35,6 +35,7 @@ BACKFILL_TAG = "dagster/backfill"
 LOOK_EVERY_S = 1.0
 LONGEST_S = 1200.0
 FINISHED = (dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
+UNFINISHED = [status for status in dg.DagsterRunStatus if status not in FINISHED]
 
 
 def main() -> int:
@@ -87,12 +88,14 @@ def _backfill(collection: Collection) -> str:
 
 
 def _watch(instance: dg.DagsterInstance, backfills: list[str]) -> bool:
-    """Report until every run has finished. False when time ran out."""
+    """Report until every run has finished, those that the sensors asked for too. False when time ran out."""
     begun, said = time.monotonic(), ""
     while time.monotonic() - begun < LONGEST_S:
         runs = [
             run for backfill in backfills for run in instance.get_runs(dg.RunsFilter(tags={BACKFILL_TAG: backfill}))
         ]
+        known = {run.run_id for run in runs}
+        runs += [run for run in instance.get_runs(dg.RunsFilter(statuses=UNFINISHED)) if run.run_id not in known]
         ended = sum(run.status in FINISHED for run in runs)
         line = f"{ended} of {len(runs)} runs finished"
         if line != said:

@@ -6,7 +6,6 @@ import dagster as dg
 from dagster import AssetSelection
 
 from extraction_assets.assets.keys import extractions_key, parsed_documents_key
-from extraction_assets.partitions import document_sets
 from extraction_core.collection import Collection
 
 
@@ -20,7 +19,6 @@ def build_extraction_job(collection: Collection) -> dg.UnresolvedAssetJobDefinit
     return dg.define_asset_job(
         name=job_name(collection.name),
         selection=AssetSelection.assets(parsed_documents_key(collection.name), extractions_key(collection.name)),
-        partitions_def=document_sets(collection.name),
         description=f"Parse and extract one document set of {collection.name}. What is done is not done again.",
         executor_def=dg.in_process_executor,
     )

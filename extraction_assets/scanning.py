@@ -50,7 +50,7 @@ def scan_collections(collections: Sequence[Collection], environment: Environment
     Raises:
         ConfigurationError: DAGSTER_HOME is not set or relative, or a source cannot be listed.
     """
-    _check_dagster_home()
+    check_dagster_home()
     tools = build_tools(environment)
     try:
         with dg.DagsterInstance.get() as instance:
@@ -74,13 +74,18 @@ def _scan(collection: Collection, tools: Tools, instance: dg.DagsterInstance) ->
     )
 
 
-def _check_dagster_home() -> None:
+def check_dagster_home() -> None:
+    """Refuse to touch Dagster's state in a place that depends on the shell.
+
+    Raises:
+        ConfigurationError: DAGSTER_HOME is not an absolute folder.
+    """
     home = os.environ.get("DAGSTER_HOME", "")
     if Path(home).is_absolute() and Path(home).is_dir():
         return
     raise ConfigurationError(
         "DAGSTER_HOME",
         None,
-        f"is {home!r}, not an absolute folder, so the document sets could not be made known to Dagster.",
+        f"is {home!r}, not an absolute folder, so this would speak to another Dagster than the one that runs.",
         "Set it to the folder that holds your dagster.yaml; `make dev` and `make demo` use $EXTRACTION_HOME/dagster.",
     )

@@ -56,6 +56,7 @@ class Select(StrEnum):
     PENDING = "pending"
     FAILED = "failed"
     ALL = "all"
+    DUE = "due"  # what the sensors ask for: never answered, or due for another try; final causes are left to people
 
 
 ROW_MOVES: Mapping[RowStatus, frozenset[RowStatus]] = {

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from extraction_core.errors import OutputStoreError
 from extraction_core.failpoints import Failpoint, Failpoints, no_failpoints
 from extraction_core.fingerprints import sha256_hex
 from extraction_core.result_document import canonical_json
@@ -52,10 +51,10 @@ class ResultRecorder:
             size_bytes=len(data),
             notes=recording.notes,
         )
-        self._failpoints(Failpoint.BEGIN_COMPLETE)
         try:
+            self._failpoints(Failpoint.BEGIN_COMPLETE)
             won = self._ledger.results.record_completed(recording.held, output, recording.attempt_id, staged.publish)
-        except OutputStoreError:
+        except BaseException:  # whatever ends the transaction, nobody will publish this file any more
             staged.discard()
             raise
         if not won:

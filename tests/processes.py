@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from multiprocessing.context import ForkServerProcess
 
+    from extraction_core.failpoints import Failpoint
+
 WAIT_S = 100.0
 
 _CONTEXT = multiprocessing.get_context("forkserver")
@@ -44,7 +46,7 @@ def end_of(child: ForkServerProcess) -> int:
     return child.exitcode
 
 
-def kill_self(*_: object) -> None:
+def kill_self() -> None:
     """End this process as the kernel does when memory runs out: at once, without any clean-up."""
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -52,3 +54,17 @@ def kill_self(*_: object) -> None:
 def pipe() -> tuple[Any, Any]:
     """Return a pipe for a child: the end that receives and the end that sends."""
     return _CONTEXT.Pipe(duplex=False)
+
+
+class KillAt:
+    """Failpoints that kill their process when the named one is passed for the n-th time."""
+
+    def __init__(self, name: Failpoint, on_pass: int = 1) -> None:
+        self._name, self._left = name, on_pass
+
+    def __call__(self, name: Failpoint) -> None:
+        """Count the passes of the named failpoint."""
+        if name == self._name:
+            self._left -= 1
+            if self._left == 0:
+                kill_self()

@@ -107,7 +107,7 @@ class _DocumentSetStep:
         document_set = self._document_set()
         report = self._pass_over(document_set)
         if report.unknown_documents:
-            self._context.log.warning(f"not in this set: {', '.join(report.unknown_documents)}")
+            self._context.log.warning(f"not in this set: {outcome.first_names(report.unknown_documents)}")
         failed: list[str] = []
         if self._parsed_key in self._wanted:
             yield from self._show_parsed(document_set, failed)
@@ -133,19 +133,18 @@ class _DocumentSetStep:
             select=select,
             documents=documents,
             extract=self._extracted_key in self._wanted,
-            dagster_run_id=self._context.run_id,
+            dagster_run_id=self._context.run.run_id,
             is_cancelled=self._is_cancelled,
         )
         return SetRun(self._tools, self._collection, document_set, order, self._context.log.info).run()
 
     def _is_cancelled(self) -> bool:
-        run = self._context.instance.get_run_by_id(self._context.run_id)
+        run = self._context.instance.get_run_by_id(self._context.run.run_id)
         return run is not None and run.status in CANCELLED_BY_A_PERSON
 
     def _show_parsed(self, document_set: DocumentSet, failed: list[str]) -> Iterator[Any]:
         metadata = outcome.parse_metadata(self._tools, document_set)
         bad, total = metadata["failed"], metadata["documents"]
-        yield self._check(ALL_PARSED, self._parsed_key, passed=not bad, metadata={"failed": bad})
         if total and bad / total > self._collection.settings.fail_above:
             yield dg.AssetObservation(self._parsed_key, partition=self._partition, metadata=metadata)
             failed.append(
@@ -153,6 +152,7 @@ class _DocumentSetStep:
             )
         else:
             yield dg.MaterializeResult(asset_key=self._parsed_key, metadata=metadata)
+        yield self._check(ALL_PARSED, self._parsed_key, passed=not bad, metadata={"failed": bad})
 
     def _show_extracted(self, document_set: DocumentSet, report: Report, failed: list[str]) -> Iterator[Any]:
         state = outcome.set_state(self._tools, document_set)
@@ -163,18 +163,24 @@ class _DocumentSetStep:
             yield dg.AssetObservation(self._extracted_key, partition=self._partition, metadata=metadata)
             self._context.log.info(f"the rest of the set is held by {report.reason}")
             return
+        if problem := self._problem(document_set, report, state):
+            failed.append(problem)
+            yield dg.AssetObservation(self._extracted_key, partition=self._partition, metadata=metadata)
+        else:
+            yield dg.MaterializeResult(asset_key=self._extracted_key, metadata=metadata)
+        # checks come last: Dagster holds one that was evaluated before the newest materialization to be outdated
         yield from self._checks(document_set, state)
+
+    def _problem(self, document_set: DocumentSet, report: Report, state: SetState) -> str | None:
+        """Return why the set must not be materialized, or None."""
         if report.result is Result.LINE_STOPPED:
-            failed.append(f"stopped, documents left as they were: {report.reason}")
-        elif state.bad_share > self._collection.settings.fail_above:
-            failed.append(
+            return f"stopped, documents left as they were: {report.reason}"
+        if state.bad_share > self._collection.settings.fail_above:
+            return (
                 f"{state.bad} of {state.total} documents of {document_set.folder} have no result; "
                 "see the table of failures."
             )
-        else:
-            yield dg.MaterializeResult(asset_key=self._extracted_key, metadata=metadata)
-            return
-        yield dg.AssetObservation(self._extracted_key, partition=self._partition, metadata=metadata)
+        return None
 
     def _checks(self, document_set: DocumentSet, state: SetState) -> Iterator[dg.AssetCheckResult]:
         counts = {f"documents_{name}": number for name, number in state.counts.items()}
@@ -187,7 +193,7 @@ class _DocumentSetStep:
             FILES_MATCH,
             self._extracted_key,
             passed=not wrong,
-            metadata={"compared": compared, "differ": len(wrong), "first": ", ".join(wrong[: outcome.MOST_ROWS])},
+            metadata={"compared": compared, "differ": len(wrong), "first": outcome.first_names(wrong)},
         )
 
     def _check(self, name: str, asset: dg.AssetKey, *, passed: bool, metadata: dict[str, Any]) -> dg.AssetCheckResult:

@@ -7,7 +7,7 @@ run would show green.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,9 +20,10 @@ from extraction_core.collection import Collection
 from extraction_core.states import RowStatus
 from resources.ledger.documents import DocumentSet
 
-MOST_ROWS = 50
-"""Rows of a table in the metadata: the event log is no place for bulk data, the ledger has them all."""
+LARGEST_TABLE = 4_000
+"""Characters of a table in the metadata: the event log is no place for bulk data, the ledger has all rows."""
 LONGEST_CELL = 300
+MOST_NAMES = 10
 RUN_COUNTS = ("request_count", "unexpected_count", "completed_count", "failed_count", "cancelled_count")
 
 
@@ -101,7 +102,7 @@ def extraction_metadata(
 
 
 def failure_table(tools: Tools, collection: Collection, document_set: DocumentSet) -> dg.MetadataValue:
-    """Return documents that ended without a result, with cause and remedy; at most :data:`MOST_ROWS`."""
+    """Return documents that ended without a result, with cause and remedy; the first :data:`LARGEST_TABLE` holds."""
     rows = [
         row
         for row in tools.ledger.reports.documents(collection.name, document_set.set_id)
@@ -114,7 +115,7 @@ def failure_table(tools: Tools, collection: Collection, document_set: DocumentSe
             "message": row["message"] or "",
             "remedy": REMEDIES_FOR_A_PERSON.get(row["reason"] or "", ""),
         }
-        for row in rows[:MOST_ROWS]
+        for row in rows
     )
 
 
@@ -135,11 +136,11 @@ def parse_metadata(tools: Tools, document_set: DocumentSet) -> dict[str, Any]:
     if failures:
         metadata["failures"] = _table(
             {"document": row["document_key"], "cause": row["reason"], "message": row["message"] or ""}
-            for row in failures[:MOST_ROWS]
+            for row in failures
         )
     if warnings:
         metadata["warnings"] = _table(
-            {"document": row["document_key"], "warnings": ", ".join(row["warnings"])} for row in warnings[:MOST_ROWS]
+            {"document": row["document_key"], "warnings": ", ".join(row["warnings"])} for row in warnings
         )
     return metadata
 
@@ -151,6 +152,20 @@ def mismatched_files(tools: Tools, document_set: DocumentSet) -> tuple[int, list
     return len(outputs), wrong
 
 
-def _table(rows: Any) -> dg.MetadataValue:
-    records = [dg.TableRecord({name: str(cell)[:LONGEST_CELL] for name, cell in row.items()}) for row in rows]
+def first_names(names: Sequence[str]) -> str:
+    """Return some names for one line, and how many more there are."""
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return ", ".join(name[:LONGEST_CELL] for name in names[:MOST_NAMES]) + more
+
+
+def _table(rows: Iterable[Mapping[str, Any]]) -> dg.MetadataValue:
+    """Return the first rows, at least one, as many as :data:`LARGEST_TABLE` holds."""
+    records: list[dg.TableRecord] = []
+    size = 0
+    for row in rows:
+        cells = {name: str(cell)[:LONGEST_CELL] for name, cell in row.items()}
+        size += sum(len(name) + len(cell) for name, cell in cells.items())
+        if records and size > LARGEST_TABLE:
+            break
+        records.append(dg.TableRecord(cells))
     return dg.MetadataValue.table(records)

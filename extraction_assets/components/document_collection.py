@@ -1,4 +1,4 @@
-"""A collection as a Dagster component: YAML in, assets, checks and a job out. No logic of its own."""
+"""A collection as a Dagster component: YAML in, assets, checks, a job and two sensors out. No logic of its own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from pydantic import BaseModel, ConfigDict
 from extraction_assets.assets.document_set import build_document_set_assets
 from extraction_assets.collections import DEFS_NAME, load_collection, load_collections
 from extraction_assets.jobs import build_extraction_job
+from extraction_assets.sensor_targets import sensor_target
 from extraction_core.collection import Collection, CollectionFile
+from sensors.document_inbox import build_document_inbox
+from sensors.retry_sweeper import build_retry_sweeper
 
 
 class CollectionAttributes(BaseModel):
@@ -47,6 +50,9 @@ class DocumentCollection(dg.Component):
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """Return the definitions of this collection."""
+        job, target = build_extraction_job(self.collection), sensor_target(self.collection)
         return dg.Definitions(
-            assets=[build_document_set_assets(self.collection)], jobs=[build_extraction_job(self.collection)]
+            assets=[build_document_set_assets(self.collection)],
+            jobs=[job],
+            sensors=[build_document_inbox(target, job), build_retry_sweeper(target, job)],
         )

@@ -81,6 +81,7 @@ class DocumentTask:
     def __init__(self, context: TaskContext, claim: Claimed) -> None:
         self._context, self._claim, self._held, self._row = context, claim, claim.held, claim.row
         self._tools, self._collection = context.tools, context.collection
+        self._second_try = _special_remedy(self._row["reason"])
 
     async def run(self) -> None:
         """Do it. Bad documents, answers and calls become rows; a defect of ours becomes this row's failure alone.
@@ -149,17 +150,22 @@ class DocumentTask:
 
     def _build(self, markdown: str) -> Ready:
         """Build the request; how a second try differs is told by why the row came back."""
-        question, reason = self._collection.question, self._row["reason"]
-        remedy = POLICIES[Cause(reason)].remedy if reason in set(Cause) else None
-        if remedy is Remedy.LARGER:
-            larger = min(question.max_output_tokens * 2, max(LARGEST_OUTPUT_TOKENS, question.max_output_tokens))
-            return Ready(
-                request=build_request(question, markdown, SecondTry(max_output_tokens=larger)), second_try=remedy
-            )
-        if remedy is Remedy.ASK_AGAIN:
-            told = SecondTry(max_output_tokens=question.max_output_tokens, problem=self._row["message"] or reason)
-            return Ready(request=build_request(question, markdown, told), second_try=remedy)
-        return Ready(request=build_request(question, markdown), second_try=None)
+        question, second_try = self._collection.question, None
+        match self._second_try:
+            case Remedy.LARGER:
+                second_try = SecondTry(max_output_tokens=self._larger_limit)
+            case Remedy.ASK_AGAIN:
+                problem = self._row["message"] or self._row["reason"]
+                second_try = SecondTry(max_output_tokens=question.max_output_tokens, problem=problem)
+            case _:
+                pass
+        return Ready(request=build_request(question, markdown, second_try), second_try=self._second_try)
+
+    @property
+    def _larger_limit(self) -> int:
+        """The output limit of the one try after a cut answer; no more than the first when that is at the top."""
+        limit = self._collection.question.max_output_tokens
+        return min(limit * 2, max(LARGEST_OUTPUT_TOKENS, limit))
 
     async def _fits(self, request: Mapping[str, Any]) -> bool:
         """Fail a document that exceeds the provider's limits before any call, with sizes."""
@@ -285,11 +291,14 @@ class DocumentTask:
         """Decide what follows from a failed try, and carry it out."""
         policy = POLICIES[failed.cause]
         waits = policy.remedy is Remedy.WAIT
+        at_the_top = (
+            policy.remedy is Remedy.LARGER and self._larger_limit == self._collection.question.max_output_tokens
+        )
         known = await self._context.in_thread(lambda: self._tools.ledger.attempts.history(self._held.row_id))
         history = History(
             counted_attempts=known["counted"],
             refusals_to_serve=known["refusals"] + waits,
-            same_remedy_used=policy.remedy in known["second_tries"],
+            same_remedy_used=at_the_top or policy.remedy in known["second_tries"],
         )
         settings, timing = self._collection.settings, self._tools.timing
         rules = RetryRules(max_attempts=settings.max_attempts, retry_in_run_s=timing.retry_in_run_s)
@@ -316,6 +325,8 @@ class DocumentTask:
     async def _requeue(
         self, reason: str, message: str, wait_s: float, *, judged: int | None = None, refused: bool = False
     ) -> None:
+        if self._second_try and judged is None:  # it brought no answer, so it is still to be made
+            reason, message = self._row["reason"], self._row["message"]
         failed = Failed(reason=reason, message=message, attempt_id=judged)
         await self._context.in_thread(
             lambda: self._tools.ledger.results.record_retry(self._held, failed, wait_s=wait_s, refused_to_serve=refused)
@@ -323,3 +334,9 @@ class DocumentTask:
 
     async def _give_back(self) -> None:
         await self._context.in_thread(lambda: self._tools.ledger.results.release([self._held]))
+
+
+def _special_remedy(reason: str | None) -> Remedy | None:
+    """Return how the next try of a row differs from its first, told by why the row came back."""
+    remedy = POLICIES[Cause(reason)].remedy if reason in set(Cause) else None
+    return remedy if remedy in (Remedy.LARGER, Remedy.ASK_AGAIN) else None

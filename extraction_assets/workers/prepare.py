@@ -38,6 +38,11 @@ def source_of(collection: Collection) -> DocumentSource:
     return DocumentSource(collection.source, collection.settings.include, collection.settings.exclude)
 
 
+def current_question(collection: Collection, provider: ParseProvider) -> str:
+    """Return the digest of what a collection asks of every document now, the parser's version included."""
+    return collection.question_digest(f"{provider.name} {provider.version}")
+
+
 def scan(tools: Tools, collection: Collection, within: DocumentSet | None = None) -> Scan:
     """List a collection's source and register its document sets and documents, or those of one set.
 
@@ -73,7 +78,7 @@ def prepare_set(
     scan(tools, collection, document_set)
     rows = tools.ledger.documents.of_set(document_set.set_id)
     contents = _read_changed(tools, source_of(collection), rows, again=again)
-    question = collection.question_digest(f"{provider.name} {provider.version}")
+    question = current_question(collection, provider)
     for part in slices(rows, SLICE):
         requests = [_parse_request(collection, provider, row, contents) for row in part]
         parse_runs = tools.ledger.parses.enqueue([request for request in requests if request], again=again)

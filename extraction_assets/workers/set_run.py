@@ -18,7 +18,7 @@ from typing import Any
 
 from extraction_assets.workers.extract_worker import Ending, ExtractOutcome, ExtractWorker, Stop, StopSignal
 from extraction_assets.workers.parse_worker import ParseWorker
-from extraction_assets.workers.prepare import prepare_set
+from extraction_assets.workers.prepare import current_question, prepare_set
 from extraction_assets.workers.session import WorkerSession
 from extraction_assets.workers.tools import Tools
 from extraction_core.collection import Collection
@@ -33,6 +33,8 @@ from resources.ledger.selection import Selection
 
 PROGRESS_EVERY_S = 5.0
 LOOK_EVERY_S = 0.5
+LINE_STOPPED_WAIT_S = 600.0
+"""After a stopped line the sensors leave a set alone for this long: the fault needs a person, not another run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,6 +148,7 @@ class SetRun:
         provider = self._tools.parse_provider(self._collection.settings.parse)
         with provider:
             again = self._order.select is not Select.PENDING
+            self._tools.ledger.launches.begun(self._set.set_id, current_question(self._collection, provider))
             prepare_set(self._tools, self._collection, self._set, provider, again=again)
             worker = ParseWorker(self._tools, session, self._collection, provider, self._set.set_id)
             worker.run(lambda: self._progress(self._parse_line))
@@ -163,6 +166,7 @@ class SetRun:
             case Ending.HELD_BY_OTHERS:
                 return self._report(Result.HELD_BY_OTHERS, run.run_id, ", ".join(outcome.holders))
             case _:
+                self._tools.ledger.launches.hold(self._set.set_id, LINE_STOPPED_WAIT_S)
                 return self._report(Result.LINE_STOPPED, run.run_id, outcome.reason)
 
     def _open_run(self) -> OpenRun | None:
@@ -171,6 +175,7 @@ class SetRun:
         if runs.open_of_set(self._set.set_id) is None and not runs.selects(
             self._selection(order.select, order.documents)
         ):
+            self._settle_marks(order.select, order.documents)
             return None
         run = runs.open_or_join(
             RunRequest(
@@ -188,7 +193,13 @@ class SetRun:
         if not run.sealed:
             runs.fill(run.run_id, self._selection(run.select, run.documents))
             runs.seal(run.run_id)
+            self._settle_marks(run.select, run.documents)
         return run
+
+    def _settle_marks(self, select: Select, documents: Sequence[str] | None) -> None:
+        """A pass that looked at everything that was due leaves no mark on what it had nothing to ask of."""
+        if documents is None and select in (Select.PENDING, Select.DUE):
+            self._tools.ledger.launches.settle_marks(self._set.set_id)
 
     def _work(self, session: WorkerSession, access: Access, run_id: int) -> ExtractOutcome:
         """Run the worker's event loop on its own thread; report and listen for interruptions on this one."""

@@ -19,7 +19,7 @@ from extraction_core.failpoints import Failpoint
 from extraction_core.pricing import PRICES_VERSION, TokenUsage
 from extraction_core.states import AttemptStatus, RowStatus
 from resources.ledger.engine import LedgerEngine
-from resources.ledger.finalization import rederive_cost
+from resources.ledger.finalization import keep_run_from_closing, rederive_cost
 from resources.ledger.queue import Held
 from resources.ledger.tables import attempts, extraction_results, extraction_runs
 from resources.ledger.types import ExactDecimal, literal, now_ms, zero
@@ -185,6 +185,7 @@ class Attempts:
         )
 
         def transaction(connection: sa.Connection) -> bool:
+            keep_run_from_closing(connection, attempt_id)
             run_id = connection.execute(statement).scalar()
             if run_id is not None:
                 rederive_cost(connection, run_id)
@@ -272,7 +273,7 @@ def _budget_reached(connection: sa.Connection, row: Mapping[str, Any], plan: Att
     budget = connection.execute(run).scalar()
     if budget is None:
         return None
-    connection.execute(run.with_for_update())
+    connection.execute(run.with_for_update(key_share=True))
     known_or_reserved = sa.func.coalesce(ATTEMPT.cost_usd, ATTEMPT.reserved_usd, zero())
     weighed = sa.select(
         sa.type_coerce(sa.func.coalesce(sa.func.sum(known_or_reserved), zero()), ExactDecimal),

@@ -7,6 +7,7 @@ its results; when it comes back, the mark goes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar
@@ -70,19 +71,28 @@ class Documents:
         self._engine = engine
 
     def register(
-        self, collection: str, found: Sequence[FoundDocument], *, within: DocumentSet | None = None
+        self,
+        collection: str,
+        found: Sequence[FoundDocument],
+        *,
+        within: DocumentSet | None = None,
+        keep: AbstractSet[str] = frozenset(),
     ) -> Registration:
         """Register a complete listing of a collection, or of one set of it (``within``).
 
+        A document that is new, changed or back is marked due. One that did not change costs no write.
+
         Documents in the ledger that the listing lacks are marked removed, so the listing must be complete: a source
-        that cannot be read must raise before it gets here.
+        that cannot be read must raise before it gets here. Keys in ``keep`` are there but not to be looked at yet: they
+        stay as they are.
         """
-        sets = {item.folder: item for item in self._register_sets(collection, sorted({doc.folder for doc in found}))}
         before = self._known(collection, within)
-        for part in slices(found, SLICE):
+        sets = {item.folder: item for item in self._register_sets(collection, sorted({doc.folder for doc in found}))}
+        moved = [doc for doc in found if before.get(doc.key) != (doc.signature, sets[doc.folder].set_id)]
+        for part in slices(moved, SLICE):
             self._upsert(collection, part, sets)
-        removed = self._mark_removed(collection, sorted(set(before) - {doc.key for doc in found}))
-        changed = sum(doc.key in before and before[doc.key] != doc.signature for doc in found)
+        removed = self._mark_removed(collection, sorted(set(before) - {doc.key for doc in found} - keep))
+        changed = sum(doc.key in before and before[doc.key][0] != doc.signature for doc in moved)
         new = sum(doc.key not in before for doc in found)
         return Registration(sets=tuple(sets.values()), new=new, changed=changed, removed=removed)
 
@@ -152,14 +162,13 @@ class Documents:
 
         return self._engine.write(transaction, Failpoint.COMMIT_DOCUMENTS)
 
-    def _known(self, collection: str, within: DocumentSet | None) -> dict[str, str]:
-        statement = sa.select(documents.c.document_key, documents.c.signature).where(
-            documents.c.collection == collection, documents.c.removed_ms.is_(None)
-        )
+    def _known(self, collection: str, within: DocumentSet | None) -> dict[str, tuple[str, int]]:
+        columns = (documents.c.document_key, documents.c.signature, documents.c.set_id)
+        statement = sa.select(*columns).where(documents.c.collection == collection, documents.c.removed_ms.is_(None))
         if within:
             statement = statement.where(documents.c.set_id == within.set_id)
         rows = self._engine.read(lambda connection: connection.execute(statement).all())
-        return {row.document_key: row.signature for row in rows}
+        return {row.document_key: (row.signature, row.set_id) for row in rows}
 
     def _upsert(self, collection: str, part: Sequence[FoundDocument], sets: Mapping[str, DocumentSet]) -> None:
         rows = [
@@ -170,13 +179,14 @@ class Documents:
                 "size_bytes": doc.size_bytes,
                 "signature": doc.signature,
                 "registered_ms": now_ms(),
+                "due_since_ms": now_ms(),
             }
             for doc in sorted(part, key=lambda doc: doc.key)  # one order, or two listings at once deadlock
         ]
 
         def transaction(connection: sa.Connection) -> None:
             insert = _insert(connection, documents).values(rows)
-            fresh = {name: insert.excluded[name] for name in ("set_id", "size_bytes", "signature")}
+            fresh = {name: insert.excluded[name] for name in ("set_id", "size_bytes", "signature", "due_since_ms")}
             differs = sa.or_(
                 documents.c.signature != insert.excluded.signature,
                 documents.c.set_id != insert.excluded.set_id,

@@ -28,6 +28,9 @@ def finalize(engine: LedgerEngine, run_id: int) -> Mapping[str, Any] | None:
     """Close a run if all its rows are terminal. Returns the closed run for the one call that closed it, else None."""
 
     def transaction(connection: sa.Connection) -> Mapping[str, Any] | None:
+        # the row's lock first, in a statement of its own: an answer that is being kept at this moment is then either
+        # in the sums below or finds the run closed
+        connection.execute(sa.select(RUN.run_id).where(RUN.run_id == run_id).with_for_update())
         row = connection.execute(_close(run_id)).mappings().first()
         if row is None:
             return None
@@ -37,11 +40,24 @@ def finalize(engine: LedgerEngine, run_id: int) -> Mapping[str, Any] | None:
     return engine.write(transaction, Failpoint.COMMIT_FINALIZE)
 
 
+def keep_run_from_closing(connection: sa.Connection, attempt_id: int) -> None:
+    """Until the transaction ends, hold off the closing of an attempt's run; others that do the same are let through."""
+    run = sa.select(RUN.run_id).join(attempts, ATTEMPT.run_id == RUN.run_id).where(ATTEMPT.attempt_id == attempt_id)
+    connection.execute(run.with_for_update(read=True, key_share=True, of=extraction_runs))
+
+
 def rederive_cost(connection: sa.Connection, run_id: int) -> None:
-    """Sum a closed run's cost anew after a late answer; counts and status stay. An open run sums when it closes."""
+    """Sum a closed run's cost anew after a late answer; counts and status stay. An open run sums when it closes.
+
+    The transaction must have passed :func:`keep_run_from_closing` before it changed an attempt.
+    """
+    closed = sa.select(RUN.run_id).where(RUN.run_id == run_id, RUN.status != literal(RunStatus.OPEN))
+    # lock, then sum in a second statement: of two late answers at once, the second must see the first
+    if connection.execute(closed.with_for_update(key_share=True)).first() is None:
+        return
     statement = (
         sa.update(extraction_runs)
-        .where(RUN.run_id == run_id, RUN.status != literal(RunStatus.OPEN))
+        .where(RUN.run_id == run_id)
         .values(cost_usd=_known_cost(run_id), unknown_cost_count=_unknown_costs(run_id))
     )
     connection.execute(statement)

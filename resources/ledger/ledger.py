@@ -10,6 +10,7 @@ from resources.ledger import finalization, migrate
 from resources.ledger.attempts import Attempts
 from resources.ledger.documents import Documents
 from resources.ledger.engine import LedgerEngine
+from resources.ledger.launches import Launches
 from resources.ledger.parses import Parses
 from resources.ledger.reports import Reports
 from resources.ledger.results import Results
@@ -39,6 +40,7 @@ class Ledger:
         self.results = Results(self.engine)
         self.attempts = Attempts(self.engine)
         self.workers = Workers(self.engine)
+        self.launches = Launches(self.engine)
         self.reports = Reports(self.engine)
 
     def finalize(self, run_id: int) -> Mapping[str, Any] | None:

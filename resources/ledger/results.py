@@ -22,6 +22,9 @@ from resources.ledger.types import literal, now_ms
 
 RESULT = extraction_results.c
 ACCEPTED = "accepted"
+MOST_RUNS = 10
+"""Failed results of one question after which only a person asks again, although no attempt may have been counted."""
+LONGEST_WAIT_S = 6 * 3600.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +116,7 @@ class Results(WorkQueue):
                     .values(cost_usd=result_cost(held.row_id))
                 )
                 _judge_failed(connection, failed)
-                _plan_retry(connection, held, failed.next_retry_s)
+                _plan_retry(connection, held, failed.next_retry_s if status is RowStatus.FAILED else None)
             return status
 
         return self._engine.write(transaction, Failpoint.COMMIT_FAIL)
@@ -142,9 +145,24 @@ def _judge_failed(connection: sa.Connection, failed: Failed) -> None:
 
 
 def _plan_retry(connection: sa.Connection, held: Held, next_retry_s: float | None) -> None:
-    document = sa.select(RESULT.document_id).where(RESULT.result_id == held.row_id).scalar_subquery()
-    due = sa.null() if next_retry_s is None else now_ms() + int(next_retry_s * 1000)
-    connection.execute(sa.update(documents).where(documents.c.document_id == document).values(next_retry_ms=due))
+    """Say when the sweeper may ask again: the wait doubles with every failed result; :data:`MOST_RUNS` end it."""
+    row = connection.execute(
+        sa.select(RESULT.document_id, RESULT.input_fingerprint, RESULT.edition).where(RESULT.result_id == held.row_id)
+    ).one()
+    due: sa.ColumnElement[Any] = sa.null()
+    if next_retry_s is not None:
+        failed_runs = connection.execute(
+            sa.select(sa.func.count()).where(
+                RESULT.document_id == row.document_id,
+                RESULT.input_fingerprint == row.input_fingerprint,
+                RESULT.edition == row.edition,
+                RESULT.status == literal(RowStatus.FAILED),
+            )
+        ).scalar_one()
+        if failed_runs < MOST_RUNS:
+            wait_s = min(next_retry_s * 2 ** max(failed_runs - 1, 0), LONGEST_WAIT_S)
+            due = now_ms() + int(wait_s * 1000)
+    connection.execute(sa.update(documents).where(documents.c.document_id == row.document_id).values(next_retry_ms=due))
 
 
 def _completed_before(connection: sa.Connection, held: Held, attempt_id: int) -> bool:

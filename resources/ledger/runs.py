@@ -72,18 +72,20 @@ class Runs:
 
         def transaction(connection: sa.Connection) -> OpenRun:
             insert = postgresql.insert(extraction_runs) if is_postgres(connection) else sqlite.insert(extraction_runs)
-            inserted = connection.execute(
-                insert.values(values)
-                .on_conflict_do_nothing(index_elements=["set_id"], index_where=sa.text(OPEN_SQL))
-                .returning(RUN.run_id)
-            ).scalar()
-            row = connection.execute(_open_of_set(request.set_id)).mappings().one()
+            row = inserted = None
+            while row is None:  # again, if the run that was in the way closed between the two statements
+                inserted = connection.execute(
+                    insert.values(values)
+                    .on_conflict_do_nothing(index_elements=["set_id"], index_where=sa.text(OPEN_SQL))
+                    .returning(RUN.run_id)
+                ).scalar()
+                row = connection.execute(_open_of_set(request.set_id)).mappings().first()
             return OpenRun(
                 run_id=row["run_id"],
                 select=Select(row["selection"]),
                 documents=row["selected_keys"],
                 sealed=row["sealed"],
-                joined=inserted is None,
+                joined=row["run_id"] != inserted,
             )
 
         return self._engine.write(transaction, Failpoint.COMMIT_RUN_OPEN)
@@ -158,9 +160,25 @@ class Runs:
             if connection.execute(fillable).first() is None:  # sealed by another filler: nothing is missing
                 return 0
             statement = fill_statement(run_id, selection, bounds, postgres=is_postgres(connection))
-            return len(connection.execute(statement).scalars().all())
+            inserted = connection.execute(statement).scalars().all()
+            connection.execute(_no_longer_due(run_id, bounds))
+            return len(inserted)
 
         return self._engine.write(transaction, Failpoint.COMMIT_ENQUEUE)
+
+
+def _no_longer_due(run_id: int, bounds: tuple[int, int]) -> sa.Update:
+    """What this run holds is asked for; a document that changes after this moment is marked due anew."""
+    asked = sa.select(extraction_results.c.document_id).where(
+        extraction_results.c.run_id == run_id,
+        extraction_results.c.document_id > bounds[0],
+        extraction_results.c.document_id <= bounds[1],
+    )
+    return (
+        sa.update(documents)
+        .where(documents.c.document_id.in_(asked), documents.c.signature == documents.c.read_signature)
+        .values(due_since_ms=None, next_retry_ms=None)
+    )
 
 
 def _open_of_set(set_id: int) -> sa.Select[Any]:

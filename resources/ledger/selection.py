@@ -19,6 +19,7 @@ from resources.ledger.tables import attempts, documents, extraction_results
 from resources.ledger.types import literal, now_ms
 
 DOCUMENT = documents.c
+GATHER_MS = 60_000
 COLUMNS = (
     "run_id", "document_id", "collection", "document_key", "input_fingerprint", "edition", "parse_run_id", "created_ms",
 )  # fmt: skip
@@ -34,9 +35,7 @@ class Selection:
     max_attempts: int
 
 
-def fill_statement(
-    run_id: int, selection: Selection, bounds: tuple[int, int], *, postgres: bool
-) -> sa.UpdateBase:
+def fill_statement(run_id: int, selection: Selection, bounds: tuple[int, int], *, postgres: bool) -> sa.UpdateBase:
     """Return the statement that enqueues the selected documents with ids in ``(bounds[0], bounds[1]]``."""
     edition = latest_edition() if selection.select is not Select.ALL else _next_edition(run_id)
     chosen = (
@@ -54,9 +53,7 @@ def fill_statement(
         .order_by(DOCUMENT.document_id)  # one order, or two fillers at once deadlock
     )
     insert = postgresql.insert(extraction_results) if postgres else sqlite.insert(extraction_results)
-    return (
-        insert.from_select(list(COLUMNS), chosen).on_conflict_do_nothing().returning(extraction_results.c.result_id)
-    )
+    return insert.from_select(list(COLUMNS), chosen).on_conflict_do_nothing().returning(extraction_results.c.result_id)
 
 
 def chosen_documents(selection: Selection) -> sa.ColumnElement[bool]:
@@ -73,10 +70,11 @@ def chosen_documents(selection: Selection) -> sa.ColumnElement[bool]:
 
 
 def latest_edition() -> sa.ColumnElement[int]:
-    """Return the edition of the current question of a document: 0 unless it was asked anew."""
+    """Return the edition of the current question of a document: 0 unless it was asked anew, or its tries were reset."""
     asked = extraction_results.alias("asked")
     newest = sa.select(sa.func.max(asked.c.edition)).where(_same_question(asked)).scalar_subquery()
-    return sa.func.coalesce(newest, sa.literal_column("0"))
+    known = sa.func.coalesce(newest, sa.literal_column("0"))
+    return sa.case((known < DOCUMENT.lowest_edition, DOCUMENT.lowest_edition), else_=known)
 
 
 def counted_attempts() -> sa.ScalarSelect[Any]:
@@ -117,6 +115,8 @@ def _selected(select: Select, max_attempts: int) -> sa.ColumnElement[bool]:
             return sa.and_(~_has_completed(), _may_go_on(max_attempts))
         case Select.FAILED:
             return sa.and_(_latest_failed(), _may_go_on(max_attempts))
+        case Select.DUE:
+            return sa.and_(sa.or_(_never_asked(), _due_again()), ~_has_completed(), _may_go_on(max_attempts))
 
 
 def _may_go_on(max_attempts: int) -> sa.ColumnElement[bool]:
@@ -124,10 +124,21 @@ def _may_go_on(max_attempts: int) -> sa.ColumnElement[bool]:
     kept = sa.exists().where(
         attempts.c.document_id == DOCUMENT.document_id,
         attempts.c.input_fingerprint == DOCUMENT.input_fingerprint,
+        attempts.c.edition == latest_edition(),
         attempts.c.status == literal(AttemptStatus.ANSWERED),
         attempts.c.verdict.is_(None),
     )
     return sa.or_(counted_attempts() < max_attempts, kept)
+
+
+def _never_asked() -> sa.ColumnElement[bool]:
+    asked = extraction_results.alias("asked")
+    return ~sa.exists().where(_same_question(asked))
+
+
+def _due_again() -> sa.ColumnElement[bool]:
+    """Due now or within a minute: documents of a set fail at about the same time, and one run should take them all."""
+    return DOCUMENT.next_retry_ms <= now_ms() + sa.literal_column(str(GATHER_MS))
 
 
 def _has_completed() -> sa.ColumnElement[bool]:

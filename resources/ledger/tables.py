@@ -83,6 +83,9 @@ document_sets = sa.Table(
     sa.Column("partition_key", sa.Text, nullable=False),
     sa.Column("folder", sa.Text, nullable=False),
     sa.Column("created_ms", sa.BigInteger, nullable=False),
+    sa.Column("question", sa.String(64)),
+    _count("launch_number"),
+    sa.Column("launch_lease_expires_ms", sa.BigInteger),
     sa.UniqueConstraint("collection", "partition_key"),
     sa.UniqueConstraint("collection", "folder"),
 )
@@ -123,12 +126,17 @@ documents = sa.Table(
     sa.Column("input_fingerprint", sa.String(64)),
     sa.Column("parse_run_id", sa.BigInteger, sa.ForeignKey("parse_runs.parse_run_id")),
     sa.Column("next_retry_ms", sa.BigInteger),
+    sa.Column("due_since_ms", sa.BigInteger),
+    sa.Column("lowest_edition", sa.Integer, nullable=False, server_default="0"),
     sa.Column("registered_ms", sa.BigInteger, nullable=False),
     sa.Column("removed_ms", sa.BigInteger),
     sa.UniqueConstraint("collection", "document_key"),
     sa.Index("ix_documents_set_id", "set_id", "document_id"),
     sa.Index("ix_documents_parse_run_id", "parse_run_id"),
 )
+
+_partial("ix_documents_due", documents.c.set_id, where="due_since_ms IS NOT NULL")
+_partial("ix_documents_retry", documents.c.next_retry_ms, where="next_retry_ms IS NOT NULL")
 
 extraction_runs = sa.Table(
     "extraction_runs",
@@ -256,6 +264,7 @@ workers = sa.Table(
     sa.Column("lease_expires_ms", sa.BigInteger, nullable=False),
     sa.Column("ended_ms", sa.BigInteger),
     sa.Index("ix_workers_set_id", "set_id"),
+    sa.Index("ix_workers_dagster_run_id", "dagster_run_id"),
 )
 
 ACTIVE = tuple(sorted(ACTIVE_ROW))

@@ -50,17 +50,17 @@ class ExactDecimal(sa.types.TypeDecorator[Decimal]):
         return dialect.type_descriptor(sa.BigInteger() if dialect.name == "sqlite" else sa.Numeric(38, 12))
 
     def process_bind_param(self, value: Decimal | None, dialect: sa.Dialect) -> Decimal | int | None:
-        """Turn dollars into what is stored."""
-        if value is None or dialect.name != "sqlite":
-            return value
+        """Turn dollars into what is stored; what would not be stored exactly is refused on both databases."""
+        if value is None:
+            return None
         if isinstance(cast("object", value), float):
             msg = "money is never a float"
             raise TypeError(msg)
         units = Decimal(value) * PICO
-        if units != units.to_integral_value():
+        if not units.is_finite() or units != units.to_integral_value():
             msg = f"{value} has more than twelve decimals"
             raise ValueError(msg)
-        return int(units)
+        return int(units) if dialect.name == "sqlite" else value
 
     def process_result_value(self, value: Any, dialect: sa.Dialect) -> Decimal | None:
         """Turn what is stored into dollars."""

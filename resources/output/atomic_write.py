@@ -44,7 +44,7 @@ class StagedFile:
         """Replace the target and sync its folder. May be called again after a rolled-back transaction.
 
         Raises:
-            OutputStoreError: the target is as it was before.
+            OutputStoreError: the target is as it was before; or, when only the sync failed, it is the whole new file.
         """
         try:
             if not self._published:

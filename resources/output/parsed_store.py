@@ -30,7 +30,7 @@ class ParsedStore:
         self._failpoints(Failpoint.WRITE_PARSED)
         text = parsed.markdown.encode("utf-8")
         digest = sha256_hex(text)
-        if not self._text_path(digest).exists():
+        if self.markdown(digest) is None:
             atomic_write.write(self._text_path(digest), text)
         page_map = {
             "markdown_sha256": digest,

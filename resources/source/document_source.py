@@ -22,11 +22,15 @@ from extraction_core.errors import ConfigurationError
 
 @dataclass(frozen=True, kw_only=True)
 class SourceFile:
-    """One file that is a document: its key, its size and a signature that changes with its content."""
+    """One file that is a document: its key, its size and a signature that changes with its content.
+
+    ``modified_s`` is the time of its last change in seconds since 1970, where the source tells: a file system's clock.
+    """
 
     key: str
     size_bytes: int
     signature: str
+    modified_s: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +126,7 @@ class DocumentSource:
             return "not a regular file"
         # ctime and inode change even when a file is replaced with its size and time kept
         signature = f"{stat.st_size}-{stat.st_mtime_ns}-{stat.st_ctime_ns}-{stat.st_ino}"
-        return SourceFile(key=key, size_bytes=stat.st_size, signature=signature)
+        return SourceFile(key=key, size_bytes=stat.st_size, signature=signature, modified_s=stat.st_mtime)
 
     def _refuse(self, error: OSError) -> None:
         raise ConfigurationError(
@@ -130,11 +134,11 @@ class DocumentSource:
         ) from error
 
     def _walk_remote(self) -> Iterator[tuple[str, SourceFile | str]]:
-        system, root = _file_system(self.url)
         try:
+            system, root = _file_system(self.url)
             system.invalidate_cache()
             found = cast("dict[str, dict[str, Any]]", system.find(root, detail=True))
-        except Exception as error:  # any file system raises its own kinds
+        except Exception as error:  # any file system raises its own kinds, and one that is not installed an ImportError
             raise ConfigurationError(self.url, "source", f"cannot be listed: {error}.", "Make it readable.") from error
         if not found and not system.exists(root):
             raise ConfigurationError(self.url, "source", "does not exist.", "Create it, or correct `source`.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -80,8 +81,6 @@ def test_sweeping_one_collection_leaves_the_others_alone(tmp_path: Path) -> None
         stray = tmp_path / collection / "x" / ".t-00000000-1-0.tmp"
         stray.parent.mkdir(parents=True)
         stray.touch()
-        import os
-
         os.utime(stray, (0, 0))
     assert store.sweep("a") == 1
     assert files(tmp_path) == ["b/x/.t-00000000-1-0.tmp"]

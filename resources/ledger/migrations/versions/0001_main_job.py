@@ -130,7 +130,9 @@ def upgrade() -> None:
         sa.Column("opened_ms", sa.BigInteger(), nullable=False),
         sa.Column("sealed_ms", sa.BigInteger(), nullable=True),
         sa.Column("closed_ms", sa.BigInteger(), nullable=True),
-        sa.CheckConstraint("selection IN ('pending', 'failed', 'all')", name=op.f("ck_extraction_runs_selection")),
+        sa.CheckConstraint(
+            "selection IN ('pending', 'failed', 'all', 'due')", name=op.f("ck_extraction_runs_selection")
+        ),
         sa.CheckConstraint(
             "status = 'open' OR request_count + unexpected_count = completed_count + failed_count + cancelled_count",
             name=op.f("ck_extraction_runs_balance"),
@@ -243,14 +245,6 @@ def upgrade() -> None:
         "extraction_results",
         ["document_id", "input_fingerprint", "result_id"],
         unique=False,
-    )
-    op.create_index(
-        "ux_extraction_results_active",
-        "extraction_results",
-        ["document_id"],
-        unique=True,
-        postgresql_where=sa.text("status IN ('queued', 'running')"),
-        sqlite_where=sa.text("status IN ('queued', 'running')"),
     )
     op.create_table(
         "attempts",

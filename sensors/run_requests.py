@@ -1,0 +1,36 @@
+"""From launches to what Dagster takes: run requests with a key of their own, and partitions it may not know yet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import dagster as dg
+
+from extraction_core.states import Select
+from sensors.door import Launch
+from sensors.target import LAUNCH_TAG, SELECT_TAG, SensorTarget
+
+
+def run_requests(target: SensorTarget, launches: Sequence[Launch]) -> list[dg.RunRequest]:
+    """Return one request per launch.
+
+    The key holds the number of the launch: Dagster deduplicates run keys for ever, so a request that came to nothing
+    could otherwise never be repeated.
+    """
+    return [
+        dg.RunRequest(
+            run_key=f"{target.collection.name}:{launch.due.document_set.set_id}:{launch.number}",
+            partition_key=launch.due.document_set.partition_key,
+            tags={SELECT_TAG: Select.DUE, LAUNCH_TAG: str(launch.number)},
+        )
+        for launch in launches
+    ]
+
+
+def missing_partitions(
+    instance: dg.DagsterInstance, target: SensorTarget, keys: Sequence[str]
+) -> list[dg.AddDynamicPartitionsRequest]:
+    """Return the request that makes partitions known: one unknown key would fail a whole tick."""
+    known = set(instance.get_dynamic_partitions(target.partitions_name))
+    new = sorted(set(keys) - known)
+    return [target.partitions.build_add_request(new)] if new else []

@@ -1,0 +1,147 @@
+"""One sweep over one collection: settle what nobody works on, find what is due, ask for runs. Bounded and resumable."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass, field
+
+import dagster as dg
+
+from resources.ledger import Ledger
+from resources.ledger.launches import DueSet
+from sensors.door import LAUNCH_LEASE_S, HeldBack, Launch, Unanswered, request_run
+from sensors.probe import START_GRACE_S, InFlight, InFlightProbe
+from sensors.target import SensorTarget
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepLimits:
+    """Bounds of one sweep.
+
+    Attributes:
+        sets: due sets looked at.
+        open_runs: open extraction runs settled.
+        seconds: after which no further set is looked at; well under Dagster's 60 s for a tick.
+        lease_s: how long a request has to become a run.
+        start_grace_s: how long a started run may be without a sign of life.
+    """
+
+    sets: int = 50
+    open_runs: int = 200
+    seconds: float = 20.0
+    lease_s: float = LAUNCH_LEASE_S
+    start_grace_s: float = START_GRACE_S
+
+
+@dataclass(kw_only=True)
+class SweepReport:
+    """What a sweep did. ``cursor`` is the set to go on after; 0 when all due sets were looked at."""
+
+    launches: list[Launch] = field(default_factory=list)
+    held_back: list[HeldBack] = field(default_factory=list)
+    reclaimed: int = 0
+    closed: int = 0
+    cancelled: int = 0
+    dead: tuple[str, ...] = ()
+    cursor: int = 0
+
+    def __str__(self) -> str:
+        """Return one line for a log."""
+        parts = [f"{len(self.launches)} launched", f"{len(self.held_back)} held back"]
+        parts += [
+            f"{number} {what}"
+            for number, what in (
+                (self.reclaimed, "rows reclaimed"),
+                (self.closed, "extraction runs closed"),
+                (self.cancelled, "extraction runs cancelled"),
+                (len(self.dead), "dead Dagster runs settled"),
+            )
+            if number
+        ]
+        return ", ".join(parts)
+
+
+class Sweep:
+    """Sweeps one collection.
+
+    Args:
+        ledger: the ledger.
+        instance: Dagster's storage.
+        target: the collection.
+        limits: bounds of one sweep.
+        dry_run: whether to change nothing and only say what would be launched.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        instance: dg.DagsterInstance,
+        target: SensorTarget,
+        limits: SweepLimits | None = None,
+        *,
+        dry_run: bool = False,
+    ) -> None:
+        self._ledger, self._instance, self._target, self._dry_run = ledger, instance, target, dry_run
+        self._limits = limits or SweepLimits()
+        self._deadline = time.monotonic() + self._limits.seconds
+
+    def run(self, cursor: int = 0) -> SweepReport:
+        """Sweep, going on after the set ``cursor``."""
+        report = SweepReport()
+        in_flight = self._look(report)
+        if not self._dry_run:
+            self._settle(report)
+        due = self._ledger.launches.due_sets(
+            self._target.collection.name, self._target.question(), after=cursor, limit=self._limits.sets
+        )
+        for looked_at, one in enumerate(due, start=1):
+            self._ask(one, in_flight, report)
+            if looked_at == len(due):
+                report.cursor = one.document_set.set_id if len(due) == self._limits.sets else 0
+            elif time.monotonic() > self._deadline:
+                report.cursor = one.document_set.set_id
+                break
+        return report
+
+    def _look(self, report: SweepReport) -> InFlight | Unanswered:
+        probe = InFlightProbe(self._instance, self._ledger, self._target, start_grace_s=self._limits.start_grace_s)
+        try:
+            in_flight = probe.look(settle=not self._dry_run)
+        except Exception as error:  # fail closed: an unanswered check launches nothing, whatever was raised
+            log.exception("nothing is launched in this tick: the check for runs in flight failed")
+            return Unanswered(reason=f"{type(error).__name__}: {error}")
+        report.dead = in_flight.dead
+        return in_flight
+
+    def _ask(self, due: DueSet, in_flight: InFlight | Unanswered, report: SweepReport) -> None:
+        answer = request_run(self._ledger, due, in_flight, lease_s=self._limits.lease_s, dry_run=self._dry_run)
+        if isinstance(answer, Launch):
+            report.launches.append(answer)
+        else:
+            report.held_back.append(answer)
+
+    def _settle(self, report: SweepReport) -> None:
+        """Give back what dead workers held; end what a person cancelled; close what has nothing left."""
+        for run in self._ledger.launches.open_runs(self._target.collection.name, limit=self._limits.open_runs):
+            if time.monotonic() > self._deadline:
+                return
+            report.reclaimed += self._ledger.results.reclaim(run["run_id"])
+            report.reclaimed += self._ledger.parses.reclaim(run["set_id"])
+            if self._was_cancelled(run["run_id"], run["set_id"]):
+                self._ledger.results.request_cancel(run["run_id"])
+                self._ledger.results.reclaim(run["run_id"])
+                self._ledger.runs.seal(run["run_id"])
+                report.cancelled += self._ledger.finalize(run["run_id"]) is not None
+            elif not self._ledger.results.stats(run["run_id"]).active:
+                report.closed += self._ledger.finalize(run["run_id"]) is not None
+
+    def _was_cancelled(self, run_id: int, set_id: int) -> bool:
+        """Whether a person cancelled the last Dagster run on an extraction run, and its process did not settle it."""
+        if self._ledger.launches.live_workers(set_id):
+            return False
+        last = next(iter(self._ledger.launches.workers_of_run(run_id)), None)
+        run = self._instance.get_run_by_id(last) if last else None  # None: the run was deleted, which cancels nothing
+        return run is not None and run.status is dg.DagsterRunStatus.CANCELED

@@ -16,6 +16,7 @@ from extraction_assets.workers.pacer import Pacer
 from extraction_assets.workers.session import WorkerSession
 from extraction_assets.workers.tools import Tools
 from extraction_core.answers import Rejected, judge, read_message
+from extraction_core.calls import CallFailed, Provider
 from extraction_core.causes import POLICIES, Cause, Remedy
 from extraction_core.collection import Collection
 from extraction_core.errors import OutputPathError, OutputStoreFullError
@@ -24,8 +25,6 @@ from extraction_core.pricing import TokenUsage, context_tokens, cost_usd, token_
 from extraction_core.prompting import LARGEST_REQUEST_BYTES, SecondTry, build_request, prompt_bytes, token_bounds
 from extraction_core.retry import GiveUp, History, Requeue, RetryRules, StopLine, decide
 from extraction_core.states import RowStatus
-from resources.extraction import RealtimeProvider
-from resources.extraction.translation import CallFailed
 from resources.ledger.attempts import Answer, AttemptPlan, KeptAnswer, NotOpened, Opened
 from resources.ledger.queue import Claimed
 from resources.ledger.results import Failed
@@ -61,7 +60,7 @@ class TaskContext:
     tools: Tools
     session: WorkerSession
     collection: Collection
-    provider: RealtimeProvider
+    provider: Provider
     pacer: Pacer
     stop: StopSignal
     in_thread: InThread

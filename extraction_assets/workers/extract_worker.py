@@ -21,8 +21,8 @@ from extraction_assets.workers.document_task import DocumentTask, LineStopped, T
 from extraction_assets.workers.pacer import Pacer
 from extraction_assets.workers.session import WorkerSession
 from extraction_assets.workers.tools import Tools
+from extraction_core.calls import Provider
 from extraction_core.collection import Collection
-from resources.extraction import RealtimeProvider
 from resources.ledger.queue import Claimed
 
 T = TypeVar("T")
@@ -98,7 +98,7 @@ class ExtractWorker:
         tools: Tools,
         session: WorkerSession,
         collection: Collection,
-        provider: RealtimeProvider,
+        provider: Provider,
         run_id: int,
         stop: StopSignal,
     ) -> None:

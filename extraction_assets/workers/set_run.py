@@ -25,8 +25,7 @@ from extraction_core.collection import Collection
 from extraction_core.errors import ConfigurationError
 from extraction_core.pricing import TokenUsage, cost_usd
 from extraction_core.states import ACTIVE_ROW, RowStatus, Select
-from resources.extraction import RealtimeProvider
-from resources.extraction.client import Access, access_from
+from resources.extraction.access import Access, access_from
 from resources.ledger.documents import DocumentSet
 from resources.ledger.runs import OpenRun, RunRequest
 from resources.ledger.selection import Selection
@@ -208,6 +207,9 @@ class SetRun:
         outcomes: list[ExtractOutcome | BaseException] = []
 
         async def work() -> ExtractOutcome:
+            # the SDK takes seconds to load: only who calls pays for it
+            from resources.extraction.realtime import RealtimeProvider  # noqa: PLC0415
+
             provider = RealtimeProvider(
                 access,
                 calls_in_flight=self._collection.settings.concurrency,

@@ -1,5 +1,4 @@
-"""The Anthropic API: a client, a realtime call, the translation of what comes back. The only user of the SDK."""
+"""The Anthropic API: a client, a realtime call, the translation of what comes back. The only user of the SDK.
 
-from resources.extraction.realtime import RealtimeProvider
-
-__all__ = ["RealtimeProvider"]
+Importing the package loads no SDK: that costs seconds, which sensors and the terminal should not pay.
+"""

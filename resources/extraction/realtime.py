@@ -7,24 +7,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import anthropic
 
 from extraction_core.answers import read_message
+from extraction_core.calls import CallAnswered, CallFailed
 from extraction_core.causes import Cause
-from resources.extraction.client import Access, build_client
-from resources.extraction.translation import CallFailed, translate
-
-
-@dataclass(frozen=True, kw_only=True)
-class CallAnswered:
-    """A message came back: its body as sent, its parsed form, the provider's id of the request."""
-
-    body: str
-    message: Mapping[str, Any]
-    request_id: str | None
+from resources.extraction.access import Access
+from resources.extraction.client import build_client
+from resources.extraction.translation import translate
 
 
 class RealtimeProvider:

@@ -7,11 +7,11 @@ one must not become an unknown failure. Messages are the provider's own words, c
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, cast
 
 import anthropic
 
+from extraction_core.calls import CallFailed
 from extraction_core.causes import Cause
 
 LONGEST_MESSAGE = 500
@@ -35,20 +35,6 @@ BY_STATUS: Mapping[int, Cause] = {
 BILLING_WORDS = ("credit balance", "billing")
 SPEND_LIMIT_WORDS = ("usage limits", "spend limit")
 SPEND_LIMIT_CODES = ("spend_limit", "spend_cap")
-
-
-@dataclass(frozen=True, kw_only=True)
-class CallFailed:
-    """A call that brought no answer.
-
-    Attributes:
-        retry_after_s: how long the provider asked to wait; None when it did not say.
-    """
-
-    cause: Cause
-    message: str
-    retry_after_s: float | None = None
-    request_id: str | None = None
 
 
 def translate(error: Exception) -> CallFailed:

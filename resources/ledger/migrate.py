@@ -2,40 +2,48 @@
 
 Alembic keeps its version in a table of ours, so the ledger can share a database with Dagster's storage. On SQLite the
 whole upgrade is one IMMEDIATE transaction; on PostgreSQL it holds an advisory lock, which is polled for and not waited
-for, because a waiting transaction would block an index built concurrently.
+for, because a waiting transaction would block an index built concurrently. Almost always nothing is to be upgraded, so
+that is found out without loading Alembic: a revision's file is named after it.
 """
 
 from __future__ import annotations
 
 import time
+from functools import lru_cache
 from pathlib import Path
 
 import sqlalchemy as sa
-from alembic import command
-from alembic.config import Config
-from alembic.migration import MigrationContext
-from alembic.script import ScriptDirectory
 
 from extraction_core.errors import LedgerError, SchemaTooNewError
 from resources.ledger.engine import LedgerEngine
 
+MIGRATIONS = Path(__file__).parent / "migrations"
 VERSION_TABLE = "extraction_alembic_version"
 LOCK_KEY = 0x65787472  # "extr": any constant, the same in every version
 LOCK_WAIT_S = 120.0
 LOCK_POLL_S = 0.1
 
 
+@lru_cache(maxsize=1)
+def known_revisions() -> tuple[str, ...]:
+    """Return the revisions that this version of the code knows, oldest first."""
+    return tuple(sorted(file.name.partition("_")[0] for file in (MIGRATIONS / "versions").glob("[0-9]*_*.py")))
+
+
 def upgrade(engine: LedgerEngine) -> str:
-    """Upgrade to the newest schema and return its revision. Safe to call from any number of processes at once."""
-    config = _config()
-    script = ScriptDirectory.from_config(config)
-    head = script.get_current_head() or ""
-    if _checked_revision(engine, script) == head:
+    """Upgrade to the newest schema and return its revision. Safe to call from any number of processes at once.
+
+    Raises:
+        SchemaTooNewError: a newer version of the code migrated the ledger.
+        LedgerError: another process holds the lock for too long.
+    """
+    head = known_revisions()[-1]
+    if _checked_revision(engine) == head:
         return head
     if engine.is_sqlite:
-        engine.write(lambda connection: _run(config, connection, head))
+        engine.write(_upgrade_on)
     else:
-        _upgrade_postgres(engine, config, script, head)
+        _upgrade_postgres(engine)
     return head
 
 
@@ -44,16 +52,9 @@ def current_revision(engine: LedgerEngine) -> str | None:
     return engine.read(_revision)
 
 
-def _config() -> Config:
-    config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
-    config.set_main_option("path_separator", "os")
-    return config
-
-
-def _checked_revision(engine: LedgerEngine, script: ScriptDirectory) -> str | None:
+def _checked_revision(engine: LedgerEngine) -> str | None:
     revision = current_revision(engine)
-    if revision is not None and revision not in {known.revision for known in script.walk_revisions()}:
+    if revision is not None and revision not in known_revisions():
         msg = (
             f"The ledger at {engine.url} has schema {revision}, which this version does not know. "
             "Install the version that migrated it, or a newer one."
@@ -63,21 +64,32 @@ def _checked_revision(engine: LedgerEngine, script: ScriptDirectory) -> str | No
 
 
 def _revision(connection: sa.Connection) -> str | None:
-    return MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE}).get_current_revision()
+    if not sa.inspect(connection).has_table(VERSION_TABLE):
+        return None
+    version = sa.table(VERSION_TABLE, sa.column("version_num", sa.String))
+    return connection.execute(sa.select(version.c.version_num)).scalar()
 
 
-def _run(config: Config, connection: sa.Connection, head: str) -> None:
-    if _revision(connection) == head:  # somebody else was faster
+def _upgrade_on(connection: sa.Connection) -> None:
+    """Run what is missing in the connection's transaction."""
+    # half a second to load, and almost never needed
+    from alembic import command  # noqa: PLC0415
+    from alembic.config import Config  # noqa: PLC0415
+
+    if _revision(connection) == known_revisions()[-1]:  # somebody else was faster
         return
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    config.set_main_option("path_separator", "os")
     config.attributes["connection"] = connection
     command.upgrade(config, "head")
 
 
-def _upgrade_postgres(engine: LedgerEngine, config: Config, script: ScriptDirectory, head: str) -> None:
+def _upgrade_postgres(engine: LedgerEngine) -> None:
     deadline = time.monotonic() + LOCK_WAIT_S
     with engine.raw.connect() as holder:
         while not _try_lock(holder):
-            if _checked_revision(engine, script) == head:
+            if _checked_revision(engine) == known_revisions()[-1]:
                 return
             if time.monotonic() > deadline:
                 msg = f"Another process has migrated the ledger for {LOCK_WAIT_S:.0f} s now; end it, then start again."
@@ -85,7 +97,7 @@ def _upgrade_postgres(engine: LedgerEngine, config: Config, script: ScriptDirect
             time.sleep(LOCK_POLL_S)
         try:
             with engine.raw.begin() as connection:
-                _run(config, connection, head)
+                _upgrade_on(connection)
         finally:
             holder.execute(sa.text("SELECT pg_advisory_unlock(:key)"), {"key": LOCK_KEY})
             holder.commit()

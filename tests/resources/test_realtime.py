@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from extraction_core.answers import Accepted, judge
+from extraction_core.calls import CallAnswered, CallFailed
 from extraction_core.causes import Cause
 from extraction_core.output_schema import SchemaValidator, provider_schema
 from extraction_core.prompting import Question, build_request
-from resources.extraction import RealtimeProvider
-from resources.extraction.client import access_from
-from resources.extraction.realtime import CallAnswered
-from resources.extraction.translation import CallFailed
+from resources.extraction.access import access_from
+from resources.extraction.realtime import RealtimeProvider
 from tests.core.handed_cases import error_response, needs_cases
 from tests.factories import INSTRUCTIONS, MODEL, SCHEMA
 
@@ -127,7 +126,7 @@ def test_a_call_without_an_answer_has_a_cause_of_its_own_and_is_made_once(sandbo
     outcome = failed()
     assert refusal.cause == outcome.cause
     assert refusal.message in outcome.message
-    assert [0] == [request["retry_count"] for request in sandbox.requests()]
+    assert [request["retry_count"] for request in sandbox.requests()] == [0]
 
 
 def test_a_refusal_carries_the_providers_id_of_the_request(sandbox: SandboxServer) -> None:

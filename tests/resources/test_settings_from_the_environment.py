@@ -8,7 +8,7 @@ import pytest
 
 from extraction_core.errors import ConfigurationError
 from resources.environment import PROJECT_ROOT, read_environment
-from resources.extraction.client import Access, access_from
+from resources.extraction.access import Access, access_from
 
 KEY = "sk-ant-canary"
 

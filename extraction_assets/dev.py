@@ -11,7 +11,7 @@ import click
 
 from extraction_assets.cli import ExitCode
 from extraction_assets.collections import load_collections
-from extraction_assets.local import end, needs_sandbox, prepare_dagster_home, running_sandbox
+from extraction_assets.local import end, end_on_terminate, needs_sandbox, prepare_dagster_home, running_sandbox
 from extraction_assets.scanning import scan_collections
 from extraction_core.errors import DocumentExtractionError
 from resources.environment import PROJECT_ROOT, read_environment
@@ -21,6 +21,7 @@ from resources.environment import PROJECT_ROOT, read_environment
 @click.option("--port", default=3000, show_default=True, help="Port of the UI.")
 def main(port: int) -> None:
     """Start the UI, the daemon and, without a key, the sandbox; register what is in the sources."""
+    end_on_terminate()
     try:
         environment = read_environment()
         environment.home.mkdir(parents=True, exist_ok=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -60,6 +61,12 @@ def running_daemon(variables: dict[str, str], log: Path) -> Iterator[None]:
             yield
         finally:
             end(process)
+
+
+def end_on_terminate() -> None:
+    """Let a request to terminate end this process as Ctrl-C does, so that what it started is ended too."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have started us with it ignored
 
 
 def end(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, NoReturn, cast
@@ -71,7 +71,7 @@ def judge(message: Mapping[str, Any], validator: SchemaValidator) -> Judgement:
     stopped = _judge_stop_reason(message)
     if stopped:
         return stopped
-    blocks = [block for block in message["content"] if isinstance(block, dict)]
+    blocks = [cast("dict[str, Any]", block) for block in message["content"] if isinstance(block, dict)]
     tool_inputs = [block.get("input") for block in blocks if block.get("type") == "tool_use"]
     if tool_inputs:
         return _choose(tool_inputs, validator, notes=())
@@ -236,8 +236,10 @@ def _depth(value: Any) -> int:
     while todo:
         node, depth = todo.pop()
         deepest = max(deepest, depth)
-        children = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
-        todo.extend((child, depth + 1) for child in cast("Sequence[Any]", children))
+        children = cast(
+            "Iterable[Any]", node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
+        )
+        todo.extend((child, depth + 1) for child in children)
     return deepest
 
 

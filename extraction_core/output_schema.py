@@ -166,7 +166,7 @@ class _Carrier:
         carried["$ref"] = target
 
     def _close_object(self, schema: Schema, path: str, carried: dict[str, Any]) -> None:
-        properties = schema.get("properties") or {}
+        properties: Schema = schema.get("properties") or {}
         if not properties:
             self.obstacles.append(f"{path} is an object without named properties")
         required = set(schema.get("required") or ())

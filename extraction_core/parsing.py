@@ -6,6 +6,7 @@ The page map counts code points of ``ParsedDocument.markdown``: ``markdown[page.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -93,8 +94,8 @@ class ParseFailure:
         return self.reason in _WORTH_ANOTHER_TRY
 
 
-class ParseProvider(Protocol):
-    """Whoever turns documents into Markdown."""
+class ParseProvider(AbstractContextManager["ParseProvider"], Protocol):
+    """Whoever turns documents into Markdown; closed at the end of its ``with`` block."""
 
     @property
     def name(self) -> str:

@@ -48,7 +48,7 @@ def token_usage(message: Mapping[str, Any]) -> TokenUsage | None:
     if counts.get("input_tokens") is None or counts.get("output_tokens") is None:
         return None
     detail = counts.get("cache_creation")
-    split = cast("Mapping[str, Any]", detail) if isinstance(detail, Mapping) else {}
+    split = cast("Mapping[str, Any]", detail if isinstance(detail, Mapping) else {})
     written = _count(counts, "cache_creation_input_tokens")
     hour = _count(split, "ephemeral_1h_input_tokens")
     return TokenUsage(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import PurePosixPath
-from typing import cast
 
 import simplejson
 
@@ -16,11 +15,8 @@ def canonical_json(value: object) -> bytes:
     Numbers with a fraction are expected as :class:`decimal.Decimal` and are written digit by digit, never by way of a
     float. Lone surrogates and NaN must have been dealt with before; either raises ValueError.
     """
-    text = cast(
-        "str",
-        simplejson.dumps(
-            value, use_decimal=True, ensure_ascii=False, allow_nan=False, indent=2, namedtuple_as_object=False
-        ),
+    text = simplejson.dumps(
+        value, use_decimal=True, ensure_ascii=False, allow_nan=False, indent=2, namedtuple_as_object=False
     )
     return (text + "\n").encode("utf-8")
 

@@ -11,11 +11,11 @@ import os
 import signal
 from typing import TYPE_CHECKING, Any
 
+from extraction_core.failpoints import Failpoint
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from multiprocessing.context import ForkServerProcess
-
-    from extraction_core.failpoints import Failpoint
 
 WAIT_S = 100.0
 
@@ -68,3 +68,15 @@ class KillAt:
             self._left -= 1
             if self._left == 0:
                 kill_self()
+
+
+class Meeting:
+    """Failpoints at which several processes wait for each other once, right before they look at the queue."""
+
+    def __init__(self, parties: int) -> None:
+        self._barrier = _CONTEXT.Barrier(parties)
+
+    def __call__(self, name: Failpoint) -> None:
+        """Wait for the others at the first registration of a worker."""
+        if name == Failpoint.COMMIT_WORKER:
+            self._barrier.wait(WAIT_S)

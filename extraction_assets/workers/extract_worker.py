@@ -64,7 +64,7 @@ class StopSignal:
 
     def __init__(self) -> None:
         self.why: Stop | None = None
-        self._wake: Callable[[], None] = lambda: None
+        self._wake: Callable[[], object] = lambda: None
         self._lock = threading.Lock()
 
     def ask(self, why: Stop) -> None:
@@ -73,7 +73,7 @@ class StopSignal:
             self.why = self.why or why
             self._wake()
 
-    def connect(self, wake: Callable[[], None]) -> None:
+    def connect(self, wake: Callable[[], object]) -> None:
         """Set what wakes the worker; called by the worker."""
         with self._lock:
             self._wake = wake

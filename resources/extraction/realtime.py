@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import anthropic
+from anthropic import AsyncAPIResponse
+from anthropic.types import Message
 
 from extraction_core.answers import read_message
 from extraction_core.calls import CallAnswered, CallFailed
@@ -36,7 +38,8 @@ class RealtimeProvider:
         """Make one call. Every outcome is a value; only a defect of ours raises."""
         try:
             async with asyncio.timeout(self._timeout_s):
-                raw = await self._client.messages.with_raw_response.create(**request)
+                sent = self._client.messages.with_raw_response.create(**request)
+                raw = cast("AsyncAPIResponse[Message]", await sent)
                 body = raw.http_response.content.decode("utf-8", "replace")
         except Exception as error:  # noqa: BLE001 - raised again where it is not the call's
             return translate(error)

@@ -22,7 +22,7 @@ from resources.ledger.engine import LedgerEngine
 from resources.ledger.finalization import keep_run_from_closing, rederive_cost
 from resources.ledger.queue import Held
 from resources.ledger.tables import attempts, extraction_results, extraction_runs
-from resources.ledger.types import ExactDecimal, literal, now_ms, zero
+from resources.ledger.types import AnySelect, ExactDecimal, literal, now_ms, zero
 
 RESULT = extraction_results.c
 ATTEMPT = attempts.c
@@ -207,7 +207,7 @@ def result_cost(result_id: int) -> sa.ScalarSelect[Any]:
     return sa.select(total).where(ATTEMPT.result_id == result_id).scalar_subquery()
 
 
-def _held_row(held: Held) -> sa.Select[Any]:
+def _held_row(held: Held) -> AnySelect:
     """The row, locked: all openings for one document pass here one after another."""
     return (
         sa.select(extraction_results)
@@ -220,7 +220,7 @@ def _held_row(held: Held) -> sa.Select[Any]:
     )
 
 
-def _of_question(row: Mapping[str, Any]) -> sa.ColumnElement[bool]:
+def _of_question(row: sa.RowMapping) -> sa.ColumnElement[bool]:
     return sa.and_(
         ATTEMPT.document_id == row["document_id"],
         ATTEMPT.input_fingerprint == row["input_fingerprint"],
@@ -228,7 +228,7 @@ def _of_question(row: Mapping[str, Any]) -> sa.ColumnElement[bool]:
     )
 
 
-def _kept_answer(row: Mapping[str, Any]) -> sa.Select[Any]:
+def _kept_answer(row: sa.RowMapping) -> AnySelect:
     return (
         sa.select(ATTEMPT.attempt_id, ATTEMPT.response, ATTEMPT.second_try)
         .where(_of_question(row), ATTEMPT.status == literal(AttemptStatus.ANSWERED), ATTEMPT.verdict.is_(None))
@@ -251,19 +251,19 @@ def _abandon(which: sa.ColumnElement[bool]) -> sa.Update:
     )
 
 
-def _counted(connection: sa.Connection, row: Mapping[str, Any]) -> int:
+def _counted(connection: sa.Connection, row: sa.RowMapping) -> int:
     counted = sa.select(sa.func.count()).where(_of_question(row), ATTEMPT.counted)
     return int(connection.execute(counted).scalar_one())
 
 
-def _cap_reached(connection: sa.Connection, row: Mapping[str, Any], max_attempts: int) -> NotOpened | None:
+def _cap_reached(connection: sa.Connection, row: sa.RowMapping, max_attempts: int) -> NotOpened | None:
     counted = _counted(connection, row)
     if counted < max_attempts:
         return None
     return NotOpened(cause=Cause.EXHAUSTED, message=f"{counted} of {max_attempts} attempts are used for this question")
 
 
-def _budget_reached(connection: sa.Connection, row: Mapping[str, Any], plan: AttemptPlan) -> NotOpened | None:
+def _budget_reached(connection: sa.Connection, row: sa.RowMapping, plan: AttemptPlan) -> NotOpened | None:
     """Hold the most that the call can cost against the budget of its run.
 
     A call whose cost is not known (open, abandoned) weighs what was reserved for it. The run's row is locked first,
@@ -287,7 +287,7 @@ def _budget_reached(connection: sa.Connection, row: Mapping[str, Any], plan: Att
     return NotOpened(cause=Cause.COST_LIMIT, message=message, wait=in_flight > 0)
 
 
-def _insert(row: Mapping[str, Any], plan: AttemptPlan) -> sa.Executable:
+def _insert(row: sa.RowMapping, plan: AttemptPlan) -> sa.Executable:
     return (
         sa.insert(attempts)
         .values(

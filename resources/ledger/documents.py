@@ -21,7 +21,7 @@ from extraction_core.partitions import partition_key
 from resources.ledger.engine import LedgerEngine
 from resources.ledger.row_sets import is_postgres
 from resources.ledger.tables import document_sets, documents
-from resources.ledger.types import now_ms
+from resources.ledger.types import AnySelect, now_ms
 
 T = TypeVar("T")
 SLICE = 500
@@ -218,7 +218,7 @@ class Documents:
         return count
 
 
-def _sets_query(collection: str) -> sa.Select[Any]:
+def _sets_query(collection: str) -> AnySelect:
     columns = document_sets.c
     return sa.select(columns.set_id, columns.collection, columns.partition_key, columns.folder).where(
         columns.collection == collection

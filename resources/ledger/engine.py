@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
-from sqlalchemy import event
+from sqlalchemy import event, exc
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from extraction_core.errors import ConfigurationError
@@ -95,21 +95,21 @@ class LedgerEngine:
         while True:
             try:
                 return once()
-            except sa.exc.DBAPIError as error:
+            except exc.DBAPIError as error:
                 if not is_transient(error) or time.monotonic() > give_up_at:
                     raise
             time.sleep(wait_s * (0.5 + random.random() / 2))
             wait_s = min(wait_s * 2, LONGEST_RETRY_S)
 
 
-def is_transient(error: sa.exc.DBAPIError) -> bool:
+def is_transient(error: exc.DBAPIError) -> bool:
     """Tell whether the same transaction may succeed when run again."""
     if error.connection_invalidated:
         return True
     if getattr(error.orig, "sqlstate", None) in TRANSIENT_SQLSTATES:
         return True
     text = str(error.orig).lower()
-    return isinstance(error, sa.exc.OperationalError) and any(
+    return isinstance(error, exc.OperationalError) and any(
         sign in text
         for sign in ("database is locked", "connection refused", "connection failed", "server closed", "starting up")
     )
@@ -118,7 +118,7 @@ def is_transient(error: sa.exc.DBAPIError) -> bool:
 def _make_engine(url: str) -> sa.Engine:
     try:
         address = sa.make_url(url)
-    except sa.exc.ArgumentError as error:
+    except exc.ArgumentError as error:
         raise ConfigurationError(
             "EXTRACTION_LEDGER_URL",
             None,

@@ -17,7 +17,7 @@ from extraction_core.states import RowStatus, RunStatus
 from resources.ledger.documents import DocumentSet
 from resources.ledger.engine import LedgerEngine
 from resources.ledger.tables import document_sets, documents, extraction_results, extraction_runs, workers
-from resources.ledger.types import literal, now_ms, zero
+from resources.ledger.types import AnySelect, literal, now_ms, zero
 
 SET = document_sets.c
 DOCUMENT = documents.c
@@ -182,7 +182,7 @@ class Launches:
 
     def last_worker(self, dagster_run_id: str) -> LastWorker | None:
         """Return what the ledger knows of a Dagster run's worker; None when it never signed on."""
-        statement = sa.select(
+        statement: AnySelect = sa.select(
             sa.func.max(sa.case((sa.and_(WORKER.ended_ms.is_(None), WORKER.lease_expires_ms >= now_ms()), 1), else_=0)),
             now_ms() - sa.func.max(WORKER.ended_ms),
             sa.func.count(),

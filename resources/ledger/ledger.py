@@ -33,7 +33,11 @@ class Ledger:
 
     def __init__(self, url: str, failpoints: Failpoints = no_failpoints) -> None:
         self.engine = LedgerEngine(url, failpoints)
-        migrate.upgrade(self.engine)
+        try:
+            migrate.upgrade(self.engine)
+        except BaseException:
+            self.engine.close()
+            raise
         self.documents = Documents(self.engine)
         self.parses = Parses(self.engine)
         self.runs = Runs(self.engine)

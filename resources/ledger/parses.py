@@ -82,7 +82,7 @@ class Parses(WorkQueue):
         )
 
 
-def _latest(connection: sa.Connection, keys: Mapping[str, ParseRequest]) -> dict[str, Mapping[str, Any]]:
+def _latest(connection: sa.Connection, keys: Mapping[str, ParseRequest]) -> dict[str, sa.RowMapping]:
     newest = sa.select(sa.func.max(PARSE.parse_run_id)).where(PARSE.parse_key.in_(list(keys))).group_by(PARSE.parse_key)
     statement = sa.select(PARSE.parse_key, PARSE.parse_run_id, PARSE.status, PARSE.retryable).where(
         PARSE.parse_run_id.in_(newest)
@@ -90,7 +90,7 @@ def _latest(connection: sa.Connection, keys: Mapping[str, ParseRequest]) -> dict
     return {row["parse_key"]: row for row in connection.execute(statement).mappings()}
 
 
-def _worth_another(row: Mapping[str, Any], *, again: bool) -> bool:
+def _worth_another(row: sa.RowMapping, *, again: bool) -> bool:
     if row["status"] == RowStatus.CANCELLED:
         return True
     return row["status"] == RowStatus.FAILED and (again or row["retryable"])

@@ -14,7 +14,7 @@ from extraction_core.states import ACTIVE_ROW, RowStatus
 from resources.ledger.engine import LedgerEngine
 from resources.ledger.selection import counted_attempts, latest_result_id
 from resources.ledger.tables import attempts, document_sets, documents, extraction_results, parse_runs
-from resources.ledger.types import ExactDecimal, literal, zero
+from resources.ledger.types import AnySelect, ExactDecimal, literal, zero
 
 DOCUMENT = documents.c
 RESULT = extraction_results.c
@@ -178,12 +178,12 @@ class Reports:
         )
         return {row["set_id"]: f"{row['document_key']}: {row['reason']}" for row in self._all(statement)}
 
-    def _all(self, statement: sa.Select[Any]) -> list[Mapping[str, Any]]:
+    def _all(self, statement: AnySelect) -> list[Mapping[str, Any]]:
         rows = self._engine.read(lambda connection: connection.execute(statement).mappings().all())
         return [dict(row) for row in rows]
 
 
-def _document_states(*, with_detail: bool = False) -> sa.Select[Any]:
+def _document_states(*, with_detail: bool = False) -> AnySelect:
     """Present documents with their state; with detail also the newest result's columns."""
     state = sa.func.coalesce(RESULT.status, literal(PENDING)).label("state")
     columns: list[sa.ColumnElement[Any]] = [DOCUMENT.document_id, DOCUMENT.set_id, state]
@@ -212,7 +212,7 @@ def _document_cost() -> sa.ColumnElement[Any]:
     return sa.select(total).where(ATTEMPT.document_id == DOCUMENT.document_id).correlate(documents).scalar_subquery()
 
 
-def _usage(*also: sa.ColumnElement[Any]) -> sa.Select[Any]:
+def _usage(*also: sa.ColumnElement[Any]) -> AnySelect:
     """Sums over attempts: every token kind, calls made, known cost, calls whose cost is not known."""
 
     def total(column: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:

@@ -18,7 +18,7 @@ from resources.ledger.attempts import judged, result_cost
 from resources.ledger.engine import LedgerEngine
 from resources.ledger.queue import Held, WorkQueue
 from resources.ledger.tables import documents, extraction_results
-from resources.ledger.types import literal, now_ms
+from resources.ledger.types import AnySelect, literal, now_ms
 
 RESULT = extraction_results.c
 ACCEPTED = "accepted"
@@ -167,7 +167,7 @@ def _plan_retry(connection: sa.Connection, held: Held, next_retry_s: float | Non
 
 def _completed_before(connection: sa.Connection, held: Held, attempt_id: int) -> bool:
     """Tell our own earlier commit, whose acknowledgement was lost with the connection, from a lost claim."""
-    ours: sa.Select[Any] = sa.select(RESULT.result_id).where(
+    ours: AnySelect = sa.select(RESULT.result_id).where(
         RESULT.result_id == held.row_id,
         RESULT.generation == held.generation,
         RESULT.status == literal(RowStatus.COMPLETED),

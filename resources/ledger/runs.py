@@ -20,7 +20,7 @@ from resources.ledger.engine import LedgerEngine
 from resources.ledger.row_sets import is_postgres
 from resources.ledger.selection import Selection, chosen_documents, fill_statement
 from resources.ledger.tables import OPEN_SQL, documents, extraction_results, extraction_runs
-from resources.ledger.types import literal, now_ms
+from resources.ledger.types import AnySelect, literal, now_ms
 
 RUN = extraction_runs.c
 SLICE = 1000
@@ -181,5 +181,5 @@ def _no_longer_due(run_id: int, bounds: tuple[int, int]) -> sa.Update:
     )
 
 
-def _open_of_set(set_id: int) -> sa.Select[Any]:
+def _open_of_set(set_id: int) -> AnySelect:
     return sa.select(extraction_runs).where(RUN.set_id == set_id, RUN.status == literal(RunStatus.OPEN))

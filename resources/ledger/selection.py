@@ -151,5 +151,5 @@ def _latest_failed() -> sa.ColumnElement[bool]:
     return sa.exists().where(last.c.result_id == latest_result_id(), last.c.status == literal(RowStatus.FAILED))
 
 
-def _same_question(asked: sa.Alias) -> sa.ColumnElement[bool]:
+def _same_question(asked: sa.FromClause) -> sa.ColumnElement[bool]:
     return sa.and_(asked.c.document_id == DOCUMENT.document_id, asked.c.input_fingerprint == DOCUMENT.input_fingerprint)

@@ -17,6 +17,9 @@ from sqlalchemy.sql.functions import FunctionElement
 
 PICO = Decimal(10) ** 12
 
+AnySelect = sa.Select[*tuple[Any, ...]]
+"""A SELECT of any number of columns; their types are those of :mod:`resources.ledger.tables`, not of the checker."""
+
 BigId = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 """Identity columns: SQLite numbers rows by itself only for INTEGER PRIMARY KEY."""
 

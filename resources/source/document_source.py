@@ -11,10 +11,9 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, Protocol, cast
 
-import fsspec
-from fsspec.core import url_to_fs
+from fsspec.core import url_to_fs  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType] - it has no types
 
 from extraction_core.documents import skip_reason
 from extraction_core.errors import ConfigurationError
@@ -96,7 +95,7 @@ class DocumentSource:
                 raise PermissionError(msg)
             return path.read_bytes()
         system, root = _file_system(self.url)
-        return cast("bytes", system.cat_file(f"{root.rstrip('/')}/{document_key}"))
+        return system.cat_file(f"{root.rstrip('/')}/{document_key}")
 
     def _walk_local(self, root: Path) -> Iterator[tuple[str, SourceFile | str]]:
         if not root.is_dir():
@@ -137,7 +136,7 @@ class DocumentSource:
         try:
             system, root = _file_system(self.url)
             system.invalidate_cache()
-            found = cast("dict[str, dict[str, Any]]", system.find(root, detail=True))
+            found = system.find(root, detail=True)
         except Exception as error:  # any file system raises its own kinds, and one that is not installed an ImportError
             raise ConfigurationError(self.url, "source", f"cannot be listed: {error}.", "Make it readable.") from error
         if not found and not system.exists(root):
@@ -152,10 +151,18 @@ class DocumentSource:
             yield key, SourceFile(key=key, size_bytes=int(info.get("size") or 0), signature=signature)
 
 
-def _file_system(url: str) -> tuple[fsspec.AbstractFileSystem, str]:
+class _FileSystem(Protocol):
+    """What is used of fsspec's file systems."""
+
+    def invalidate_cache(self) -> None: ...
+    def find(self, path: str, *, detail: Literal[True]) -> dict[str, dict[str, Any]]: ...
+    def exists(self, path: str) -> bool: ...
+    def cat_file(self, path: str) -> bytes: ...
+
+
+def _file_system(url: str) -> tuple[_FileSystem, str]:
     """Return a file system without listing caches, so that what it says is true now."""
-    system, root = cast("tuple[fsspec.AbstractFileSystem, str]", url_to_fs(url, use_listings_cache=False))
-    return system, root
+    return cast("tuple[_FileSystem, str]", url_to_fs(url, use_listings_cache=False))
 
 
 def _storable(key: str) -> str:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from resources.ledger.queue import Held, WorkQueue
 
 T = TypeVar("T")
-PATIENCE_S = 60.0
+PATIENCE_S = 30.0
 
 Row = dict[str, Any]
 

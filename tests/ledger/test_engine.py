@@ -27,51 +27,49 @@ if TYPE_CHECKING:
 END_OTHERS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
 
 
-def path_of(database_url: str) -> str:
-    """Return the file of a SQLite address."""
-    return database_url.removeprefix("sqlite:///")
+def locking(database_url: str) -> sqlite3.Connection:
+    """Return a connection that holds the write lock, as another process would."""
+    connection = sqlite3.connect(database_url.removeprefix("sqlite:///"), isolation_level=None)
+    connection.execute("BEGIN IMMEDIATE")
+    return connection
 
 
 @only_sqlite
 def test_a_writer_waits_for_a_lock_of_another_process(ledger: Ledger, database_url: str) -> None:
     run_id, about_to_begin = a_run(ledger), threading.Event()
-    event.listen(ledger.engine.raw, "begin", lambda _: about_to_begin.set(), insert=True)
-    with closing(sqlite3.connect(path_of(database_url), isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
-        with in_background(lambda: claim(ledger, run_id, 3)) as claiming:
-            assert about_to_begin.wait(PATIENCE_S)
-            other.execute("ROLLBACK")
-            assert len(claiming.result()) == 3
+    event.listen(ledger.engine.raw, "checkout", lambda *_: about_to_begin.set())
+    other = locking(database_url)
+    with in_background(lambda: claim(ledger, run_id, 3)) as claiming, closing(other):
+        assert about_to_begin.wait(PATIENCE_S)
+        other.execute("ROLLBACK")
+        assert len(claiming.result()) == 3
 
 
 @only_sqlite
 def test_a_locked_database_is_tried_again_until_the_lock_goes(ledger: Ledger, database_url: str) -> None:
     run_id, tries, third_try = a_run(ledger), [], threading.Event()
 
-    def do_not_wait(connection: sa.Connection) -> None:
-        connection.exec_driver_sql("PRAGMA busy_timeout = 0")
+    def do_not_wait(connection: sqlite3.Connection, *_: object) -> None:
+        connection.execute("PRAGMA busy_timeout = 0")
         tries.append(1)
         if len(tries) == 3:
             third_try.set()
 
-    event.listen(ledger.engine.raw, "begin", do_not_wait, insert=True)
-    with closing(sqlite3.connect(path_of(database_url), isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
-        with in_background(lambda: claim(ledger, run_id, 3)) as claiming:
-            assert third_try.wait(PATIENCE_S)
-            other.execute("ROLLBACK")
-            assert len(claiming.result()) == 3
+    event.listen(ledger.engine.raw, "checkout", do_not_wait)
+    other = locking(database_url)
+    with in_background(lambda: claim(ledger, run_id, 3)) as claiming, closing(other):
+        assert third_try.wait(PATIENCE_S)
+        other.execute("ROLLBACK")
+        assert len(claiming.result()) == 3
 
 
 @only_sqlite
 def test_readers_are_not_kept_waiting_by_a_writer(ledger: Ledger, database_url: str) -> None:
     a_run(ledger)
     before = rows(ledger, "extraction_results")
-    with closing(sqlite3.connect(path_of(database_url), isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
+    with closing(locking(database_url)) as other:
         other.execute("DELETE FROM extraction_results")
         assert rows(ledger, "extraction_results") == before
-        other.execute("ROLLBACK")
 
 
 @only_sqlite

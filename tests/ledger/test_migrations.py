@@ -127,7 +127,7 @@ def test_migrations_lead_to_the_indexes_that_the_code_declares(bare_database_url
 
 
 def test_nothing_is_left_for_a_new_migration_to_do(bare_database_url: str) -> None:
-    options = {"version_table": VERSION_TABLE, "compare_type": True, "compare_server_default": True}
+    options = {"version_table": VERSION_TABLE, "compare_type": True}
 
     def differences(connection: sa.Connection) -> list[Any]:
         return compare_metadata(MigrationContext.configure(connection, opts=options), metadata)

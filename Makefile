@@ -1,5 +1,5 @@
 # Everything runs in .venv, from the pinned and hashed requirements.lock.
-PYTHON ?= python3.11
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do command -v $$p && break; done)
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -13,7 +13,7 @@ help: ## Show this help
 setup: $(READY) ## Make the environment (uses uv if it is there)
 
 $(READY): requirements.lock pyproject.toml
-	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is needed; name another with make PYTHON=python3.12 setup"; exit 2; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/it setup"; exit 2; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@if command -v uv >/dev/null; then \
 	  uv pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock && \

@@ -1,1 +1,1 @@
-"""Measurements: ``python -m benchmarks.<name> [--json]``. Ratios of two figures of the same call, never single times."""
+"""Measurements: ``python -m benchmarks.<name> [--json]``. Ratios of figures of the same call, never single times."""

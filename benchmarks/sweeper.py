@@ -1,7 +1,7 @@
 """What a sweeper tick and an inbox tick cost: they should grow with what is due, not with what is stored.
 
 Two ledgers on PostgreSQL hold 100,000 and 1,000,000 results, and in both 1,000 documents in 10 sets are due. Ticks
-on the two alternate, so that a change of the machine's speed meets both. The inbox looks at a folder of unchanged files.
+on the two alternate, so that a change of the machine's speed meets both. The inbox looks at unchanged files.
 """
 
 from __future__ import annotations

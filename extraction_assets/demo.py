@@ -23,7 +23,13 @@ import dagster as dg
 from extraction_assets.cli import ExitCode
 from extraction_assets.collections import load_collections
 from extraction_assets.jobs import job_name
-from extraction_assets.local import end_on_terminate, needs_sandbox, prepare_dagster_home, running_daemon, running_sandbox
+from extraction_assets.local import (
+    end_on_terminate,
+    needs_sandbox,
+    prepare_dagster_home,
+    running_daemon,
+    running_sandbox,
+)
 from extraction_assets.scanning import scan_collections
 from extraction_assets.status import collect_status, print_sets
 from extraction_core.collection import Collection

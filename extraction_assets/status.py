@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from extraction_core.causes import REMEDIES_FOR_A_PERSON
+from extraction_core.causes import REMEDIES_FOR_A_PERSON, Cause
 from extraction_core.collection import Collection
 from resources.environment import Environment
 from resources.ledger import Ledger
@@ -42,6 +42,7 @@ class CollectionStatus:
                 "partition_key": row["partition_key"],
                 "folder": row["folder"],
                 **{name: int(row[name]) for name in SET_COUNTS},
+                "exhausted": int(row["exhausted"]),
                 "calls": int(row["calls"]),
                 "cost_usd": f"{Decimal(row['cost_usd']):f}",
                 "calls_of_unknown_cost": int(row["unknown_cost_calls"]),
@@ -94,6 +95,8 @@ def collect_status(collections: Sequence[Collection], environment: Environment, 
 
 def remedy(row: Mapping[str, Any]) -> str | None:
     """Return what a person can do about a failed document."""
+    if row["state"] == EXHAUSTED:
+        return REMEDIES_FOR_A_PERSON[Cause.EXHAUSTED]
     return REMEDIES_FOR_A_PERSON.get(row["reason"]) if row["reason"] else None
 
 
@@ -107,7 +110,9 @@ def print_sets(status: CollectionStatus) -> None:
     table.add_column("last error")
     for row in status.sets:
         unknown = f"\n+ {row['unknown_cost_calls']} unknown" if row["unknown_cost_calls"] else ""
-        counts = (str(row[name]) for name in SET_COUNTS)
+        counts = [str(row[name]) for name in SET_COUNTS]
+        if row["exhausted"]:
+            counts[SET_COUNTS.index("failed")] += f"\n{row['exhausted']} exh."
         cost = f"{Decimal(row['cost_usd']):f}{unknown}"
         name = f"{escape(row['folder'])}\n[dim]{row['partition_key']}[/dim]"
         table.add_row(name, *counts, cost, escape(row["last_error"] or ""))
@@ -138,7 +143,9 @@ def _status_of(ledger: Ledger, collection: Collection, *, documents: bool) -> Co
     rows = (
         [_with_exhausted(row, max_attempts) for row in ledger.reports.documents(collection.name)] if documents else None
     )
-    return CollectionStatus(name=collection.name, sets=ledger.reports.sets(collection.name), documents=rows)
+    exhausted = ledger.reports.exhausted(collection.name, max_attempts)
+    sets = [{**row, "exhausted": exhausted.get(row["set_id"], 0)} for row in ledger.reports.sets(collection.name)]
+    return CollectionStatus(name=collection.name, sets=sets, documents=rows)
 
 
 def _with_exhausted(row: Mapping[str, Any], max_attempts: int) -> Mapping[str, Any]:

@@ -19,8 +19,12 @@ from extraction_core.errors import DocumentExtractionError
 from extraction_core.states import Select
 from resources.environment import PROJECT_ROOT, Environment
 from resources.ledger import Ledger
+from resources.ledger.documents import slices
 from sensors.sweep import Sweep, SweepReport
 from sensors.target import SELECT_TAG, SensorTarget
+
+LARGEST_COMMAND = 1000
+"""Partitions a command line: their keys are at most 50 characters, and Linux takes 128 KB an argument."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,10 +84,15 @@ def _sweep(ledger: Ledger, instance: dg.DagsterInstance, target: SensorTarget, *
         report = Sweep(ledger, instance, target, dry_run=dry_run).run(report.cursor)
         whole.launches += report.launches
         whole.held_back += report.held_back
+        whole.reclaimed += report.reclaimed
+        whole.closed += report.closed
+        whole.cancelled += report.cancelled
+        whole.dead += report.dead
     keys = [launch.due.document_set.partition_key for launch in whole.launches]
     if keys and not dry_run:
         add_document_sets(instance, name, keys)
-        launch_runs(target.job_name, keys)
+        for part in slices(keys, LARGEST_COMMAND):
+            launch_runs(target.job_name, part)
     return Swept(collection=name, report=whole, dry_run=dry_run)
 
 

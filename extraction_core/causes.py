@@ -121,7 +121,8 @@ REMEDIES_FOR_A_PERSON: Mapping[str, str] = {
     Cause.TOO_LONG: "Split the document, or use a model with a larger context.",
     Cause.COST_LIMIT: "Raise `max_cost_usd`, then launch again.",
     Cause.EXHAUSTED: (
-        "All attempts are used; change the document, schema or instructions, or ask again with `select: all`."
+        "All attempts are used; change the document, schema or instructions, or ask again with "
+        "`extraction-assets retry --reset-attempts` or `select: all`."
     ),
     Cause.SCHEMA_MISMATCH: "See which field does not fit; make the schema or the instructions clearer.",
     Cause.OUTPUT_NOT_WRITTEN: (

@@ -44,25 +44,30 @@ def look_at_source(
     source = DocumentSource(collection.source, collection.settings.include, collection.settings.exclude)
     rule, moment = collection.settings.partition_rule(), now()
     found: list[FoundDocument] = []
-    waiting: set[str] = set()
-    for file in source.list().files:
+    listing = source.list()
+    left_alone = set(listing.unreadable)
+    for file in listing.files:
         if file.modified_s is not None and 0 <= moment - file.modified_s < settle_s:
-            waiting.add(file.key)
+            left_alone.add(file.key)
             continue
         folder = folder_of(file.key, rule)
         found.append(FoundDocument(key=file.key, folder=folder, size_bytes=file.size_bytes, signature=file.signature))
-    return ledger.documents.register(collection.name, found, keep=waiting)
+    return ledger.documents.register(collection.name, found, keep=left_alone)
 
 
 def build_document_inbox(
-    target: SensorTarget, job: UnresolvedAssetJobDefinition, limits: SweepLimits | None = None
+    target: SensorTarget,
+    job: UnresolvedAssetJobDefinition,
+    limits: SweepLimits | None = None,
+    *,
+    interval_s: int = INTERVAL_S,
 ) -> dg.SensorDefinition:
     """Build the inbox of one collection."""
 
     @dg.sensor(
         name=inbox_name(target.collection.name),
         job=job,
-        minimum_interval_seconds=INTERVAL_S,
+        minimum_interval_seconds=interval_s,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description=f"Registers new, changed and removed documents of {target.collection.source} and extracts them.",
     )

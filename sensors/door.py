@@ -71,4 +71,4 @@ def request_run(
     return HeldBack(due=due, reason=_ASKED) if number is None else Launch(due=due, number=number)
 
 
-_ASKED = "a run was asked for already, and its launch lease has not run out"
+_ASKED = "its launch lease has not run out: a run was asked for, or the last one ended in a fault that needs a person"

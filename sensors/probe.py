@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 from dagster._core.execution.backfill import BulkActionsFilter, BulkActionStatus, PartitionBackfill
@@ -26,7 +27,11 @@ IN_FLIGHT = [status for status in dg.DagsterRunStatus if status not in FINISHED]
 UNFINISHED_BACKFILLS = [BulkActionStatus.REQUESTED, BulkActionStatus.CANCELING, BulkActionStatus.FAILING]
 START_GRACE_S = 600.0
 """How long a STARTED run may be without a sign of life: loading the code on a busy machine takes its time."""
+RETRY_GRACE_S = 3600.0
+"""How long Dagster's own retry of a failed run may be in coming: one that was lost would otherwise hold for ever."""
 RETRYING_LIMIT = 100
+ANY_ASSETS_JOB = "__ASSET_JOB"
+"""The job under which Dagster runs assets without a job of ours; without a selection it runs all of them."""
 
 PARTITION_TAG = "dagster/partition"
 RANGE_START_TAG = "dagster/asset_partition_range_start"
@@ -86,6 +91,8 @@ class InFlightProbe:
         holders: dict[str, str] = {}
         everything: str | None = None
         dead: list[str] = []
+        # backfills first: one that is done asking while we look has made runs that the second look sees
+        backfills = self._instance.get_backfills(filters=BulkActionsFilter(statuses=UNFINISHED_BACKFILLS))
         for run in self._runs():
             who = f"Dagster run {run.run_id} ({run.status.value})"
             if self._is_dead(run):
@@ -99,7 +106,7 @@ class InFlightProbe:
             if keys is None:
                 everything = everything or who
             holders.update(dict.fromkeys(keys or (), who))
-        for backfill in self._instance.get_backfills(filters=BulkActionsFilter(statuses=UNFINISHED_BACKFILLS)):
+        for backfill in backfills:
             keys = self._partitions_of_backfill(backfill)
             who = f"backfill {backfill.backfill_id} ({backfill.status.value})"
             if keys is None:
@@ -109,16 +116,24 @@ class InFlightProbe:
 
     def _runs(self) -> Iterable[dg.DagsterRun]:
         """All runs that may be this collection's: those in flight, and failed ones that Dagster itself will retry."""
-        runs = list(self._instance.get_runs(filters=dg.RunsFilter(statuses=IN_FLIGHT)))
-        failed = dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE], tags={WILL_RETRY_TAG: "true"})
-        retrying = self._instance.get_runs(filters=failed, limit=RETRYING_LIMIT)
-        runs += [run for run in retrying if AUTO_RETRY_TAG not in run.tags]
-        return [run for run in runs if self._is_ours(run)]
+        runs = self._in_flight()
+        failed = dg.RunsFilter(
+            statuses=[dg.DagsterRunStatus.FAILURE],
+            tags={WILL_RETRY_TAG: "true"},
+            updated_after=datetime.now(UTC) - timedelta(seconds=RETRY_GRACE_S),
+        )
+        if retrying := self._instance.get_runs(filters=failed, limit=RETRYING_LIMIT):
+            runs |= {run.run_id: run for run in retrying if AUTO_RETRY_TAG not in run.tags}
+            runs |= self._in_flight()  # again: the retry of one of them may have come since the first look
+        return [run for run in runs.values() if self._is_ours(run)]
+
+    def _in_flight(self) -> dict[str, dg.DagsterRun]:
+        return {run.run_id: run for run in self._instance.get_runs(filters=dg.RunsFilter(statuses=IN_FLIGHT))}
 
     def _is_ours(self, run: dg.DagsterRun) -> bool:
         if run.asset_selection is not None:
             return not self._target.asset_keys.isdisjoint(run.asset_selection)
-        return run.job_name == self._target.job_name
+        return run.job_name in (self._target.job_name, ANY_ASSETS_JOB)
 
     def _is_dead(self, run: dg.DagsterRun) -> bool:
         if run.status is not dg.DagsterRunStatus.STARTED:
@@ -151,9 +166,9 @@ class InFlightProbe:
     def _partitions_of_backfill(self, backfill: PartitionBackfill) -> list[str] | None:
         """Return the partitions of this collection that a backfill will launch; None when that cannot be told."""
         if backfill.asset_backfill_data is None:
-            names = backfill.partition_names
-            ours = backfill.partition_set_name is None or self._target.job_name in (backfill.partition_set_name or "")
-            return list(names or ()) if ours else []
+            ours = backfill.partition_set_name in (None, f"{self._target.job_name}_partition_set")
+            names = backfill.partition_names if ours else ()
+            return None if names is None else list(names)
         subset = backfill.asset_backfill_data.target_subset
         keys: set[str] = set()
         for asset in self._target.asset_keys & set(subset.asset_keys):

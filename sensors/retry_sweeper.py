@@ -24,14 +24,18 @@ def sweeper_name(collection: str) -> str:
 
 
 def build_retry_sweeper(
-    target: SensorTarget, job: UnresolvedAssetJobDefinition, limits: SweepLimits | None = None
+    target: SensorTarget,
+    job: UnresolvedAssetJobDefinition,
+    limits: SweepLimits | None = None,
+    *,
+    interval_s: int = INTERVAL_S,
 ) -> dg.SensorDefinition:
     """Build the sweeper of one collection."""
 
     @dg.sensor(
         name=sweeper_name(target.collection.name),
         job=job,
-        minimum_interval_seconds=INTERVAL_S,
+        minimum_interval_seconds=interval_s,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description=(
             f"Resumes document sets of {target.collection.name} that nobody works on and retries what is due. "

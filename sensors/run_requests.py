@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 import dagster as dg
@@ -15,11 +16,12 @@ def run_requests(target: SensorTarget, launches: Sequence[Launch]) -> list[dg.Ru
     """Return one request per launch.
 
     The key holds the number of the launch: Dagster deduplicates run keys for ever, so a request that came to nothing
-    could otherwise never be repeated.
+    could otherwise never be repeated. It holds the time as well: a ledger that is begun anew counts from one again.
     """
+    now = int(time.time())
     return [
         dg.RunRequest(
-            run_key=f"{target.collection.name}:{launch.due.document_set.set_id}:{launch.number}",
+            run_key=f"{target.collection.name}:{launch.due.document_set.set_id}:{launch.number}:{now}",
             partition_key=launch.due.document_set.partition_key,
             tags={SELECT_TAG: Select.DUE, LAUNCH_TAG: str(launch.number)},
         )

@@ -1,4 +1,8 @@
-"""One sweep over one collection: settle what nobody works on, find what is due, ask for runs. Bounded and resumable."""
+"""One sweep over one collection: settle what nobody works on, find what is due, ask for runs. Bounded and resumable.
+
+A document set with an open extraction run is due, so one walk over the due sets serves both purposes, and what was not
+settled is never launched: a run that a person cancelled would be started again.
+"""
 
 from __future__ import annotations
 
@@ -22,15 +26,13 @@ class SweepLimits:
     """Bounds of one sweep.
 
     Attributes:
-        sets: due sets looked at.
-        open_runs: open extraction runs settled.
+        sets: due sets looked at, and settled where their extraction run is open.
         seconds: after which no further set is looked at; well under Dagster's 60 s for a tick.
         lease_s: how long a request has to become a run.
         start_grace_s: how long a started run may be without a sign of life.
     """
 
     sets: int = 50
-    open_runs: int = 200
     seconds: float = 20.0
     lease_s: float = LAUNCH_LEASE_S
     start_grace_s: float = START_GRACE_S
@@ -91,20 +93,22 @@ class Sweep:
     def run(self, cursor: int = 0) -> SweepReport:
         """Sweep, going on after the set ``cursor``."""
         report = SweepReport()
+        # the launch numbers first, then the look: a launch between the two has another number, and gets the lease alone
+        due = self._due(after=cursor, limit=self._limits.sets)
         in_flight = self._look(report)
-        if not self._dry_run:
-            self._settle(report)
-        due = self._ledger.launches.due_sets(
-            self._target.collection.name, self._target.question(), after=cursor, limit=self._limits.sets
-        )
         for looked_at, one in enumerate(due, start=1):
-            self._ask(one, in_flight, report)
+            self._take_up(one, in_flight, report)
             if looked_at == len(due):
                 report.cursor = one.document_set.set_id if len(due) == self._limits.sets else 0
             elif time.monotonic() > self._deadline:
                 report.cursor = one.document_set.set_id
                 break
         return report
+
+    def _due(self, *, after: int, limit: int) -> list[DueSet]:
+        return self._ledger.launches.due_sets(
+            self._target.collection.name, self._target.question(), after=after, limit=limit
+        )
 
     def _look(self, report: SweepReport) -> InFlight | Unanswered:
         probe = InFlightProbe(self._instance, self._ledger, self._target, start_grace_s=self._limits.start_grace_s)
@@ -116,27 +120,46 @@ class Sweep:
         report.dead = in_flight.dead
         return in_flight
 
-    def _ask(self, due: DueSet, in_flight: InFlight | Unanswered, report: SweepReport) -> None:
-        answer = request_run(self._ledger, due, in_flight, lease_s=self._limits.lease_s, dry_run=self._dry_run)
+    def _take_up(self, due: DueSet, in_flight: InFlight | Unanswered, report: SweepReport) -> None:
+        """Settle a set and ask for its run. What goes wrong with one set is its own affair: the others go on."""
+        try:
+            answer = None if isinstance(in_flight, Unanswered) else self._settle(due, report)
+            answer = answer or request_run(
+                self._ledger, due, in_flight, lease_s=self._limits.lease_s, dry_run=self._dry_run
+            )
+        except Exception as error:  # fail closed, whatever Dagster's storage or the ledger raises
+            log.exception("%s was skipped", due.document_set.folder)
+            answer = HeldBack(due=due, reason=f"a look-up failed: {type(error).__name__}: {error}")
         if isinstance(answer, Launch):
             report.launches.append(answer)
         else:
             report.held_back.append(answer)
 
-    def _settle(self, report: SweepReport) -> None:
-        """Give back what dead workers held; end what a person cancelled; close what has nothing left."""
-        for run in self._ledger.launches.open_runs(self._target.collection.name, limit=self._limits.open_runs):
-            if time.monotonic() > self._deadline:
-                return
-            report.reclaimed += self._ledger.results.reclaim(run["run_id"])
-            report.reclaimed += self._ledger.parses.reclaim(run["set_id"])
-            if self._was_cancelled(run["run_id"], run["set_id"]):
-                self._ledger.results.request_cancel(run["run_id"])
-                self._ledger.results.reclaim(run["run_id"])
-                self._ledger.runs.seal(run["run_id"])
-                report.cancelled += self._ledger.finalize(run["run_id"]) is not None
-            elif not self._ledger.results.stats(run["run_id"]).active:
-                report.closed += self._ledger.finalize(run["run_id"]) is not None
+    def _settle(self, due: DueSet, report: SweepReport) -> HeldBack | None:
+        """Give back what dead workers held; end what a person cancelled; close what has nothing left.
+
+        Returns:
+            Why the set is not due any more, or None when it still is.
+        """
+        run_id, set_id = due.open_run_id, due.document_set.set_id
+        if run_id is None:
+            return None
+        cancelled = self._was_cancelled(run_id, set_id)
+        if self._dry_run:
+            finished = cancelled or not self._ledger.results.stats(run_id).active
+            return HeldBack(due=due, reason=_CANCELLED if cancelled else _NOTHING_LEFT) if finished else None
+        report.reclaimed += self._ledger.results.reclaim(run_id) + self._ledger.parses.reclaim(set_id)
+        if cancelled:
+            self._ledger.results.request_cancel(run_id)
+            self._ledger.results.reclaim(run_id)
+            self._ledger.runs.seal(run_id)
+            report.cancelled += self._ledger.finalize(run_id) is not None
+            return HeldBack(due=due, reason=_CANCELLED)
+        if self._ledger.results.stats(run_id).active or self._ledger.finalize(run_id) is None:
+            return None
+        report.closed += 1
+        still_due = [one.document_set.set_id for one in self._due(after=set_id - 1, limit=1)]
+        return None if set_id in still_due else HeldBack(due=due, reason=_NOTHING_LEFT)
 
     def _was_cancelled(self, run_id: int, set_id: int) -> bool:
         """Whether a person cancelled the last Dagster run on an extraction run, and its process did not settle it."""
@@ -145,3 +168,7 @@ class Sweep:
         last = next(iter(self._ledger.launches.workers_of_run(run_id)), None)
         run = self._instance.get_run_by_id(last) if last else None  # None: the run was deleted, which cancels nothing
         return run is not None and run.status is dg.DagsterRunStatus.CANCELED
+
+
+_CANCELLED = "a person cancelled its last run: what was left of it ends cancelled"
+_NOTHING_LEFT = "nothing of its extraction run was left: it is closed"

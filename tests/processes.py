@@ -6,6 +6,7 @@ no lock, connection or thread with the test.
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import os
 import signal
@@ -71,12 +72,13 @@ class KillAt:
 
 
 class Meeting:
-    """Failpoints at which several processes wait for each other once, right before they look at the queue."""
+    """Failpoints at which several processes wait for each other once, before they read their first document."""
 
     def __init__(self, parties: int) -> None:
         self._barrier = _CONTEXT.Barrier(parties)
+        self._passes = itertools.count()
 
     def __call__(self, name: Failpoint) -> None:
-        """Wait for the others at the first registration of a worker."""
-        if name == Failpoint.COMMIT_WORKER:
+        """Wait at the first reading; no transaction is open there, so nobody is kept from coming."""
+        if name == Failpoint.READ_SOURCE and next(self._passes) == 0:
             self._barrier.wait(WAIT_S)

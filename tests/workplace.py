@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from resources.ledger import Ledger
     from tests.sandbox_server import SandboxServer
 
-TIMING = {"lease_s": 300.0, "heartbeat_s": 0.5, "request_timeout_s": 20.0, "retry_in_run_s": 60.0, "cancel_grace_s": 0.3}
+TIMING = {"lease_s": 300.0, "heartbeat_s": 5.0, "request_timeout_s": 20.0, "retry_in_run_s": 60.0, "cancel_grace_s": 0.3}
 
 
 class KeptOpen(LocalParseProvider):

@@ -155,7 +155,7 @@ class _DocumentSetStep:
         yield self._check(ALL_PARSED, self._parsed_key, passed=not bad, metadata={"failed": bad})
 
     def _show_extracted(self, document_set: DocumentSet, report: Report, failed: list[str]) -> Iterator[Any]:
-        state = outcome.set_state(self._tools, document_set)
+        state = outcome.set_state(self._tools, self._collection, document_set)
         metadata = outcome.extraction_metadata(self._tools, self._collection, document_set, report, state)
         self._context.log.info(f"{document_set.folder}: {state}, ${metadata['cost_usd_exact']}")
         if report.result is Result.HELD_BY_OTHERS:
@@ -183,11 +183,8 @@ class _DocumentSetStep:
         return None
 
     def _checks(self, document_set: DocumentSet, state: SetState) -> Iterator[dg.AssetCheckResult]:
-        counts = {f"documents_{name}": number for name, number in state.counts.items()}
         all_done = state.completed == state.total
-        yield self._check(
-            ALL_EXTRACTED, self._extracted_key, passed=all_done, metadata={"documents": state.total, **counts}
-        )
+        yield self._check(ALL_EXTRACTED, self._extracted_key, passed=all_done, metadata=state.as_metadata())
         compared, wrong = outcome.mismatched_files(self._tools, document_set)
         yield self._check(
             FILES_MATCH,

@@ -15,7 +15,7 @@ import dagster as dg
 
 from extraction_assets.workers.set_run import Report
 from extraction_assets.workers.tools import Tools
-from extraction_core.causes import REMEDIES_FOR_A_PERSON
+from extraction_core.causes import REMEDIES_FOR_A_PERSON, Cause
 from extraction_core.collection import Collection
 from extraction_core.states import RowStatus
 from resources.ledger.documents import DocumentSet
@@ -29,9 +29,10 @@ RUN_COUNTS = ("request_count", "unexpected_count", "completed_count", "failed_co
 
 @dataclass(frozen=True, kw_only=True)
 class SetState:
-    """Documents of a set by state, from the ledger."""
+    """Documents of a set by state, from the ledger. Of the failed ones, ``exhausted`` have no attempts left."""
 
     counts: Mapping[str, int]
+    exhausted: int
 
     @property
     def total(self) -> int:
@@ -56,12 +57,20 @@ class SetState:
     def __str__(self) -> str:
         """Return one phrase for people."""
         listed = ", ".join(f"{number} {state}" for state, number in sorted(self.counts.items()))
-        return f"{self.total} documents ({listed})" if listed else "no documents"
+        spent = f", {self.exhausted} of them exhausted" if self.exhausted else ""
+        return f"{self.total} documents ({listed}{spent})" if listed else "no documents"
+
+    def as_metadata(self) -> dict[str, int]:
+        """Return the counts by the names that metadata and checks give them."""
+        counts = {f"documents_{state}": number for state, number in sorted(self.counts.items())}
+        return {"documents": self.total, **counts, "documents_exhausted": self.exhausted}
 
 
-def set_state(tools: Tools, document_set: DocumentSet) -> SetState:
+def set_state(tools: Tools, collection: Collection, document_set: DocumentSet) -> SetState:
     """Read a set's state."""
-    return SetState(counts=tools.ledger.reports.set_counts(document_set.set_id))
+    reports, set_id = tools.ledger.reports, document_set.set_id
+    exhausted = reports.exhausted(collection.name, collection.settings.max_attempts, set_id)
+    return SetState(counts=reports.set_counts(set_id), exhausted=exhausted.get(set_id, 0))
 
 
 def extraction_metadata(
@@ -77,8 +86,7 @@ def extraction_metadata(
     )
     metadata: dict[str, Any] = {
         "result": str(report.result),
-        "documents": state.total,
-        **{f"documents_{name}": number for name, number in sorted(state.counts.items())},
+        **state.as_metadata(),
         "calls": int(usage["calls"]),
         "cost_usd": float(usage["cost_usd"]),
         "cost_usd_exact": f"{usage['cost_usd']:f}",
@@ -113,7 +121,7 @@ def failure_table(tools: Tools, collection: Collection, document_set: DocumentSe
             "document": row["document_key"],
             "cause": row["reason"] or row["state"],
             "message": row["message"] or "",
-            "remedy": REMEDIES_FOR_A_PERSON.get(row["reason"] or "", ""),
+            "remedy": _remedy(row, collection.settings.max_attempts),
         }
         for row in rows
     )
@@ -156,6 +164,12 @@ def first_names(names: Sequence[str]) -> str:
     """Return some names for one line, and how many more there are."""
     more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
     return ", ".join(name[:LONGEST_CELL] for name in names[:MOST_NAMES]) + more
+
+
+def _remedy(row: Mapping[str, Any], max_attempts: int) -> str:
+    """Return what a person can do; for an exhausted document that is the same whatever its last try ended in."""
+    exhausted = row["state"] == RowStatus.FAILED and row["attempts"] >= max_attempts
+    return REMEDIES_FOR_A_PERSON.get(Cause.EXHAUSTED if exhausted else row["reason"] or "", "")
 
 
 def _table(rows: Iterable[Mapping[str, Any]]) -> dg.MetadataValue:

@@ -59,7 +59,7 @@ def scan(tools: Tools, collection: Collection, within: DocumentSet | None = None
     ]
     if within:
         found = [document for document in found if document.folder == within.folder]
-    registration = tools.ledger.documents.register(collection.name, found, within=within)
+    registration = tools.ledger.documents.register(collection.name, found, within=within, keep=listing.unreadable)
     return Scan(registration=registration, listing=listing)
 
 

@@ -32,8 +32,8 @@ from resources.ledger.selection import Selection
 
 PROGRESS_EVERY_S = 5.0
 LOOK_EVERY_S = 0.5
-LINE_STOPPED_WAIT_S = 600.0
-"""After a stopped line the sensors leave a set alone for this long: the fault needs a person, not another run."""
+FAULT_WAIT_S = 600.0
+"""After a stopped line or a fault the sensors leave a set alone for this long: it needs a person, not another run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,10 +138,12 @@ class SetRun:
             dagster_run_id=self._order.dagster_run_id,
         )
         with session:
-            self._parse(session)
-            if access is None:
-                return self._report(Result.PARSED, None)
-            return self._extract(session, access)
+            try:
+                self._parse(session)
+                return self._extract(session, access) if access else self._report(Result.PARSED, None)
+            except Exception:  # a source that is gone, a full disk: the next pass would end the same way
+                self._tools.ledger.launches.hold(self._set.set_id, FAULT_WAIT_S)
+                raise
 
     def _parse(self, session: WorkerSession) -> None:
         provider = self._tools.parse_provider(self._collection.settings.parse)
@@ -165,7 +167,7 @@ class SetRun:
             case Ending.HELD_BY_OTHERS:
                 return self._report(Result.HELD_BY_OTHERS, run.run_id, ", ".join(outcome.holders))
             case _:
-                self._tools.ledger.launches.hold(self._set.set_id, LINE_STOPPED_WAIT_S)
+                self._tools.ledger.launches.hold(self._set.set_id, FAULT_WAIT_S)
                 return self._report(Result.LINE_STOPPED, run.run_id, outcome.reason)
 
     def _open_run(self) -> OpenRun | None:
@@ -190,10 +192,16 @@ class SetRun:
         if run.joined:
             self._say(f"joined extraction run {run.run_id}, which was open already (select: {run.select})")
         if not run.sealed:
-            runs.fill(run.run_id, self._selection(run.select, run.documents))
-            runs.seal(run.run_id)
-            self._settle_marks(run.select, run.documents)
+            self._fill(run)
         return run
+
+    def _fill(self, run: OpenRun) -> None:
+        runs, selected = self._tools.ledger.runs, self._selection(run.select, run.documents)
+        runs.fill(run.run_id, selected)
+        runs.seal(run.run_id)
+        if elsewhere := runs.active_elsewhere(run.run_id, selected):
+            self._say(f"left {elsewhere} documents to another extraction run, which is at work on them")
+        self._settle_marks(run.select, run.documents)
 
     def _settle_marks(self, select: Select, documents: Sequence[str] | None) -> None:
         """A pass that looked at everything that was due leaves no mark on what it had nothing to ask of."""

@@ -38,8 +38,9 @@ class RealtimeProvider:
         """Make one call. Every outcome is a value; only a defect of ours raises."""
         try:
             async with asyncio.timeout(self._timeout_s):
-                sent = self._client.messages.with_raw_response.create(**request)
-                raw = cast("AsyncAPIResponse[Message]", await sent)
+                raw = cast(  # the overloads of `create` cannot be told apart by a mapping
+                    "AsyncAPIResponse[Message]", await self._client.messages.with_raw_response.create(**request)
+                )
                 body = raw.http_response.content.decode("utf-8", "replace")
         except Exception as error:  # noqa: BLE001 - raised again where it is not the call's
             return translate(error)

@@ -141,8 +141,12 @@ class Documents:
             )
 
     def _register_sets(self, collection: str, folders: Sequence[str]) -> list[DocumentSet]:
+        known = {item.folder: item for item in self.sets(collection)}
+        if all(folder in known for folder in folders):  # every tick of the inbox, nearly always: no write lock for that
+            return [known[folder] for folder in folders]
+
         def transaction(connection: sa.Connection) -> list[DocumentSet]:
-            for part in slices(folders, SLICE):
+            for part in slices([folder for folder in folders if folder not in known], SLICE):
                 rows = [
                     {
                         "collection": collection,
@@ -153,8 +157,8 @@ class Documents:
                     for folder in part
                 ]
                 connection.execute(_insert(connection, document_sets).values(rows).on_conflict_do_nothing())
-            known = connection.execute(_sets_query(collection)).mappings().all()
-            by_folder = {row["folder"]: DocumentSet(**row) for row in known}
+            rows_now = connection.execute(_sets_query(collection)).mappings().all()
+            by_folder = {row["folder"]: DocumentSet(**row) for row in rows_now}
             for folder in folders:
                 if folder not in by_folder:
                     raise _collision(collection, folder)

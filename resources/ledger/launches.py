@@ -7,13 +7,13 @@ and a request that led to no run is made again when the lease has run out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
 
-from extraction_core.states import RowStatus, RunStatus
+from extraction_core.states import RunStatus
 from resources.ledger.documents import DocumentSet
 from resources.ledger.engine import LedgerEngine
 from resources.ledger.tables import document_sets, documents, extraction_results, extraction_runs, workers
@@ -198,30 +198,15 @@ class Launches:
             sa.select(WORKER.dagster_run_id)
             .join(extraction_runs, RUN.set_id == WORKER.set_id)
             .where(RUN.run_id == run_id, WORKER.dagster_run_id.is_not(None))
-            .where(sa.or_(WORKER.lease_expires_ms >= RUN.opened_ms, WORKER.dagster_run_id == RUN.dagster_run_id))
+            .where(
+                sa.or_(
+                    sa.func.coalesce(WORKER.ended_ms, WORKER.lease_expires_ms) >= RUN.opened_ms,
+                    WORKER.dagster_run_id == RUN.dagster_run_id,
+                )
+            )
             .order_by(WORKER.started_ms.desc())
         )
         return list(self._engine.read(lambda connection: connection.execute(statement).scalars().all()))
-
-    def open_runs(self, collection: str, *, limit: int) -> list[Mapping[str, Any]]:
-        """Return open extraction runs of a collection: ``run_id``, ``set_id`` and how many rows are unfinished."""
-        active = (
-            sa.select(sa.func.count())
-            .where(
-                RESULT.run_id == RUN.run_id,
-                RESULT.status.in_([literal(RowStatus.QUEUED), literal(RowStatus.RUNNING)]),
-            )
-            .correlate(extraction_runs)
-            .scalar_subquery()
-        )
-        statement = (
-            sa.select(RUN.run_id, RUN.set_id, active.label("active"))
-            .where(RUN.status == literal(RunStatus.OPEN), RUN.collection == collection)
-            .order_by(RUN.run_id)
-            .limit(limit)
-        )
-        rows = self._engine.read(lambda connection: connection.execute(statement).mappings().all())
-        return [dict(row) for row in rows]
 
 
 def _due_set_ids(collection: str, question: str | None) -> sa.CompoundSelect[Any]:

@@ -75,6 +75,19 @@ class Reports:
             statement = statement.where(DOCUMENT.set_id == set_id)
         return self._all(statement.order_by(DOCUMENT.document_key))
 
+    def exhausted(self, collection: str, max_attempts: int, set_id: int | None = None) -> dict[int, int]:
+        """Return set id -> failed documents without attempts left, which only a change or a person makes due again."""
+        statement = (
+            sa.select(DOCUMENT.set_id, sa.func.count().label("count"))
+            .select_from(documents.join(extraction_results, RESULT.result_id == latest_result_id()))
+            .where(DOCUMENT.collection == collection, DOCUMENT.removed_ms.is_(None))
+            .where(RESULT.status == literal(RowStatus.FAILED), counted_attempts() >= max_attempts)
+            .group_by(DOCUMENT.set_id)
+        )
+        if set_id is not None:
+            statement = statement.where(DOCUMENT.set_id == set_id)
+        return {row["set_id"]: int(row["count"]) for row in self._all(statement)}
+
     def run_usage(self, run_id: int) -> Mapping[str, Any]:
         """Return a run's tokens by kind, calls, known cost and number of calls of unknown cost."""
         return self._all(_usage().where(ATTEMPT.run_id == run_id))[0]

@@ -19,7 +19,7 @@ from extraction_core.states import RunStatus, Select
 from resources.ledger.engine import LedgerEngine
 from resources.ledger.row_sets import is_postgres
 from resources.ledger.selection import Selection, chosen_documents, fill_statement
-from resources.ledger.tables import OPEN_SQL, documents, extraction_results, extraction_runs
+from resources.ledger.tables import ACTIVE, OPEN_SQL, documents, extraction_results, extraction_runs
 from resources.ledger.types import AnySelect, literal, now_ms
 
 RUN = extraction_runs.c
@@ -110,6 +110,17 @@ class Runs:
             inserted += self._fill_slice(run_id, selection, (after, last))
             after = last
         return inserted
+
+    def active_elsewhere(self, run_id: int, selection: Selection) -> int:
+        """Return how many selected documents are active in another run, which keeps them: a set's rule has changed."""
+        other = extraction_results.alias("other")
+        active = sa.exists().where(
+            other.c.document_id == documents.c.document_id,
+            other.c.run_id != run_id,
+            other.c.status.in_([literal(status) for status in ACTIVE]),
+        )
+        statement = sa.select(sa.func.count()).select_from(documents).where(chosen_documents(selection), active)
+        return int(self._engine.read(lambda connection: connection.execute(statement).scalar_one()))
 
     def seal(self, run_id: int) -> int | None:
         """Seal a run: no further row is added, and its request count is what it holds.

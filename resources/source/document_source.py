@@ -18,6 +18,8 @@ from fsspec.core import url_to_fs  # pyright: ignore[reportMissingTypeStubs, rep
 from extraction_core.documents import skip_reason
 from extraction_core.errors import ConfigurationError
 
+UNREADABLE = "cannot be read"
+
 
 @dataclass(frozen=True, kw_only=True)
 class SourceFile:
@@ -46,6 +48,11 @@ class Listing:
 
     files: tuple[SourceFile, ...]
     skipped: tuple[SkippedFile, ...]
+
+    @property
+    def unreadable(self) -> frozenset[str]:
+        """Keys of files that are there but could not be looked at: least of all are they known to be removed."""
+        return frozenset(file.key for file in self.skipped if file.reason.startswith(UNREADABLE))
 
 
 class DocumentSource:
@@ -90,7 +97,7 @@ class DocumentSource:
         """
         if self._local:
             path = self._local / document_key
-            if not path.resolve().is_relative_to(self._local.resolve()):
+            if not _real(path).is_relative_to(self._local.resolve()):
                 msg = f"{document_key} leads outside the source"
                 raise PermissionError(msg)
             return path.read_bytes()
@@ -113,14 +120,14 @@ class DocumentSource:
     def _look_at(self, path: Path, key: str, resolved_root: Path) -> SourceFile | str:
         if key != _storable(key):
             return "name is not valid UTF-8"
-        if path.is_symlink() and not path.resolve().is_relative_to(resolved_root):
+        if path.is_symlink() and not _real(path).is_relative_to(resolved_root):
             return "link that leads outside the source"
         try:
             stat = path.stat()
         except FileNotFoundError:
             return "link that leads nowhere" if path.is_symlink() else "gone while the source was listed"
         except OSError as error:
-            return f"cannot be read: {error.strerror}"
+            return f"{UNREADABLE}: {error.strerror}"
         if not path.is_file():
             return "not a regular file"
         # ctime and inode change even when a file is replaced with its size and time kept
@@ -163,6 +170,11 @@ class _FileSystem(Protocol):
 def _file_system(url: str) -> tuple[_FileSystem, str]:
     """Return a file system without listing caches, so that what it says is true now."""
     return cast("tuple[_FileSystem, str]", url_to_fs(url, use_listings_cache=False))
+
+
+def _real(path: Path) -> Path:
+    """Return where a path leads; one that leads to itself stays as it is, where ``Path.resolve`` would raise."""
+    return Path(os.path.realpath(path))
 
 
 def _storable(key: str) -> str:

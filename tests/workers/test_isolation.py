@@ -151,7 +151,7 @@ def test_a_failed_row_never_takes_the_place_of_a_completed_one(workplace: Workpl
     collection = workplace.collection(some_files(1))
     workplace.run(collection)
     before = workplace.books.files()
-    workplace.sandbox.faults([{"kind": "status", "status": 400}])
+    workplace.sandbox.faults([{"kind": "refusal"}])
     workplace.run(collection, Order(select=Select.ALL))
     assert ["completed", "failed"] == [row["status"] for row in workplace.books.results]
     assert before == workplace.books.files()

@@ -105,7 +105,7 @@ def test_asking_for_all_asks_again_with_attempts_of_its_own(workplace: Workplace
 
 
 def test_asking_for_failed_ones_takes_those_alone(workplace: Workplace) -> None:
-    workplace.sandbox.faults([{"kind": "status", "status": 400, "match": "R701"}])
+    workplace.sandbox.faults([{"kind": "refusal", "match": "R701"}])
     collection = workplace.collection()
     workplace.run(collection)
     (workplace.source / "dell" / "r999.md").write_text("Model: R999\n\nPrice USD: 1\n", encoding="utf-8")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from pathlib import PurePosixPath
 
 SYSTEM_NAMES = frozenset({"thumbs.db", "desktop.ini", "ehthumbs.db", "icon\r"})
 SYSTEM_FOLDERS = frozenset({"__macosx", "$recycle.bin", "system volume information"})
@@ -20,17 +19,17 @@ def skip_reason(document_key: str, include: Sequence[str], exclude: Sequence[str
         include: glob patterns of which one must match; ``**/`` matches any number of folders, none included.
         exclude: glob patterns of which none may match.
     """
-    path = PurePosixPath(document_key)
-    name = path.name.lower()
-    if ".." in path.parts or path.is_absolute():
+    parts = document_key.split("/")
+    name = parts[-1].lower()
+    if ".." in parts or not parts[0]:
         return "leads outside the source"
-    if any(part.lower() in SYSTEM_FOLDERS for part in path.parts[:-1]) or name in SYSTEM_NAMES:
+    if any(part.lower() in SYSTEM_FOLDERS for part in parts[:-1]) or name in SYSTEM_NAMES:
         return "system file"
     if name.startswith(("~$", "._")):
         return "lock or resource file of an office program"
     if name.endswith(UNFINISHED_SUFFIXES):
         return "unfinished transfer"
-    if any(part.startswith(".") for part in path.parts):
+    if any(part.startswith(".") for part in parts):
         return "hidden file"
     if not any(_pattern(glob).match(document_key) for glob in include):
         return "matches no include pattern"

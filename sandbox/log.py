@@ -5,10 +5,12 @@ A message is billed when it was processed, whether or not its answer arrived; a 
 
 import hashlib
 import json
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import Self
 
 from sandbox.body import JsonObject
 from sandbox.prompt import Prompt
@@ -63,6 +65,16 @@ class Entry:
             "output_tokens": usage.get("output_tokens") or 0,
         }
 
+    @classmethod
+    def from_json(cls, row: JsonObject) -> Self:
+        """Return an entry of an earlier run as its log file has it; its texts are gone."""
+        names = {name for name in cls.__slots__ if name in row} - {"usage", "cost_usd", "texts"}
+        return cls(
+            **{name: row[name] for name in names},
+            usage={name: row.get(name) for name in TOKENS},
+            cost_usd=None if row.get("cost_usd") is None else Decimal(row["cost_usd"]),
+        )
+
     def as_json(self, *, bodies: bool = False) -> JsonObject:
         """Return the entry for `GET /_sandbox/requests`."""
         names = (
@@ -78,14 +90,17 @@ class Entry:
 
 
 class RequestLog:
-    """All requests in order of arrival; `file`, when given, gets one JSON line for each that ended."""
+    """All requests in order of arrival; `file`, when given, gets one JSON line for each that ended.
+
+    A file that is there already is read first, so that numbering and bill go on where an earlier server ended.
+    """
 
     def __init__(self, file: Path | None = None) -> None:
-        """Start empty; the file is appended to."""
-        self.entries: list[Entry] = []
+        """Start with what the file holds; it is appended to."""
+        self.entries: list[Entry] = _earlier(file) if file and file.exists() else []
         self.in_flight = 0
         self._file = file.open("a", encoding="utf-8") if file else None
-        self._count = 0
+        self._count = max((entry.n for entry in self.entries), default=0)
 
     def open(self, method: str, path: str, request_id: str, key: str | None, retry_count: int) -> Entry:
         """Record a request that arrived. `concurrency` counts the requests in flight, this one included."""
@@ -132,6 +147,15 @@ class RequestLog:
             "requests": len(self.entries),
             "by_model": {model: _totals([e for e in billed if (e.model or "") == model]) for model in models},
         }
+
+
+def _earlier(file: Path) -> list[Entry]:
+    """Return the entries of a log file; a last line that was cut by a crash is passed over."""
+    entries: list[Entry] = []
+    for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
+        with suppress(ValueError):
+            entries.append(Entry.from_json(json.loads(line)))
+    return entries
 
 
 def _totals(billed: list[Entry]) -> JsonObject:

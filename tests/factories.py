@@ -48,7 +48,7 @@ SCHEMA: Mapping[str, Any] = {
 INSTRUCTIONS = "Extract the model and its list price."
 
 
-class Crash(BaseException):  # noqa: N818 - a death, not an error that anybody may handle
+class Crash(BaseException):
     """The process dies here."""
 
 
@@ -138,7 +138,9 @@ def a_run(
     return run_id
 
 
-def claim(ledger: Ledger, run_id: int, limit: int = 1, *, worker: str = "worker", lease_s: float = LEASE_S) -> list[Held]:
+def claim(
+    ledger: Ledger, run_id: int, limit: int = 1, *, worker: str = "worker", lease_s: float = LEASE_S
+) -> list[Held]:
     """Claim results of a run; returns the claims."""
     return [item.held for item in ledger.results.claim(worker, run_id, limit, lease_s)]
 

@@ -18,7 +18,7 @@ import tempfile
 import uuid
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 import sqlalchemy as sa
@@ -108,7 +108,7 @@ def _ordinary_user() -> str:
     return "postgres" if "postgres" in known else "nobody"
 
 
-def _as(user: str) -> dict[str, object]:
+def _as(user: str) -> dict[str, Any]:
     """Return the arguments of a child process that runs as a user; only root may change it."""
     if os.geteuid() != 0:
         return {}
@@ -138,7 +138,19 @@ def _find_binaries() -> Path:
 
 
 def _initialise(binaries: Path, data: Path, user: str) -> None:
-    command = [binaries / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
+    command = [
+        binaries / "initdb",
+        "-D",
+        data,
+        "-U",
+        "postgres",
+        "-A",
+        "trust",
+        "-E",
+        "UTF8",
+        "--locale=C",
+        "--no-sync",
+    ]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/", **_as(user))
     if ended.returncode:
         reason = f"{binaries}/initdb failed: {ended.stderr}"

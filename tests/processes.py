@@ -24,14 +24,14 @@ _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["extraction_assets.workers.set_run", "resources.output", "anthropic", "psycopg"])
 
 
-def start(work: Callable[..., None], *arguments: Any) -> ForkServerProcess:  # noqa: ANN401 - of any work
+def start(work: Callable[..., None], *arguments: Any) -> ForkServerProcess:
     """Run a function of a module in a child; its arguments are pickled."""
     child = _CONTEXT.Process(target=work, args=arguments, daemon=True)
     child.start()
     return child
 
 
-def run(work: Callable[..., None], *arguments: Any) -> int:  # noqa: ANN401 - of any work
+def run(work: Callable[..., None], *arguments: Any) -> int:
     """Run a function in a child to its end. Returns the exit code: 0, or minus the number of the signal."""
     return end_of(start(work, *arguments))
 

@@ -47,7 +47,7 @@ class SandboxServer:
         """Add scripted faults; the first one that matches a request applies."""
         self._ask("POST", "faults", {"faults": faults})
 
-    def hold(self, name: str, **options: Any) -> None:  # noqa: ANN401 - options of a fault: times, skip, match
+    def hold(self, name: str, **options: Any) -> None:
         """Hold back answers under a name until :meth:`release`; one answer unless ``times`` says otherwise."""
         self.faults([{"kind": "hold", "name": name, **options}])
 
@@ -70,7 +70,7 @@ class SandboxServer:
 
     def _ask(self, method: str, what: str, body: dict[str, Any] | None = None, **query: str) -> dict[str, Any]:
         data = None if body is None else json.dumps(body).encode()
-        request = Request(f"{self.url}/_sandbox/{what}?{urlencode(query)}", data=data, method=method)  # noqa: S310
+        request = Request(f"{self.url}/_sandbox/{what}?{urlencode(query)}", data=data, method=method)
         with DIRECT.open(request, timeout=2 * WAIT_S) as response:
             return json.load(response)
 

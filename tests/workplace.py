@@ -32,7 +32,13 @@ if TYPE_CHECKING:
     from resources.ledger import Ledger
     from tests.sandbox_server import SandboxServer
 
-TIMING = {"lease_s": 300.0, "heartbeat_s": 5.0, "request_timeout_s": 20.0, "retry_in_run_s": 60.0, "cancel_grace_s": 0.3}
+TIMING = {
+    "lease_s": 300.0,
+    "heartbeat_s": 5.0,
+    "request_timeout_s": 20.0,
+    "retry_in_run_s": 60.0,
+    "cancel_grace_s": 0.3,
+}
 
 
 class KeptOpen(LocalParseProvider):
@@ -68,7 +74,9 @@ class Books:
     def rows(self, table: sa.Table) -> list[dict[str, Any]]:
         """Return all rows of a table, in the order of their primary key."""
         statement = sa.select(table).order_by(*table.primary_key)
-        return self.ledger.engine.read(lambda connection: [dict(row) for row in connection.execute(statement).mappings()])
+        return self.ledger.engine.read(
+            lambda connection: [dict(row) for row in connection.execute(statement).mappings()]
+        )
 
     @property
     def results(self) -> list[dict[str, Any]]:
@@ -121,7 +129,10 @@ class Books:
     def files(self) -> dict[str, tuple[int, bytes]]:
         """Return time and content of every result on disk, by its path."""
         found = sorted((self.home / "outputs").rglob("extraction.json"))
-        return {path.relative_to(self.home / "outputs").as_posix(): (path.stat().st_mtime_ns, path.read_bytes()) for path in found}
+        return {
+            path.relative_to(self.home / "outputs").as_posix(): (path.stat().st_mtime_ns, path.read_bytes())
+            for path in found
+        }
 
     def temp_files(self) -> list[Path]:
         """Return what writers left behind."""
@@ -230,13 +241,13 @@ class Workplace:
         return [request for request in self.sandbox.requests(bodies=True) if request["path"] == "/v1/messages"]
 
 
-def run_in_child(
+def run_in_child(  # noqa: PLR0917 - by position, as a child's arguments are
     home: str,
     database_url: str,
     environment: Mapping[str, str],
     collection: Collection,
     failpoints: Failpoints,
-    cancelled: bool,  # noqa: FBT001 - by position, as a child's arguments are
+    cancelled: bool,  # noqa: FBT001 - the same
     timing: Mapping[str, float],
 ) -> None:
     """Run the one document set of a collection in this process."""
@@ -251,4 +262,3 @@ def set_run(tools: Tools, collection: Collection, order: Order, say: Callable[[s
     scan(tools, collection)
     (document_set,) = tools.ledger.documents.sets(collection.name)
     return SetRun(tools, collection, document_set, order, say)
-

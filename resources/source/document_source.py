@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from stat import S_ISLNK, S_ISREG
 from typing import Any, Literal, Protocol, cast
 
 from fsspec.core import url_to_fs  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType] - it has no types
@@ -110,29 +111,33 @@ class DocumentSource:
         resolved = root.resolve()
         for folder, folders, names in os.walk(root, onerror=self._refuse):
             folders.sort()
+            above = os.path.relpath(folder, root).replace(os.sep, "/") + "/"
+            above = "" if above == "./" else above
             for name in sorted(names):
-                path = Path(folder) / name
-                key = path.relative_to(root).as_posix()
-                yield _storable(key), self._look_at(path, key, resolved)
-            for name in [name for name in folders if (Path(folder) / name).is_symlink()]:
-                yield _storable((Path(folder) / name).relative_to(root).as_posix()), "link to a folder"
+                key = above + name
+                yield _storable(key), self._look_at(Path(folder, name), key, resolved)
+            for name in [name for name in folders if Path(folder, name).is_symlink()]:
+                yield _storable(above + name), "link to a folder"
 
     def _look_at(self, path: Path, key: str, resolved_root: Path) -> SourceFile | str:
+        """Look at one file with one system call, or two for a link: a tick looks at every file of the source."""
         if key != _storable(key):
             return "name is not valid UTF-8"
-        if path.is_symlink() and not _real(path).is_relative_to(resolved_root):
-            return "link that leads outside the source"
         try:
-            stat = path.stat()
+            seen = path.lstat()
+            is_link = S_ISLNK(seen.st_mode)
+            if is_link and not _real(path).is_relative_to(resolved_root):
+                return "link that leads outside the source"
+            seen = path.stat() if is_link else seen
         except FileNotFoundError:
             return "link that leads nowhere" if path.is_symlink() else "gone while the source was listed"
         except OSError as error:
             return f"{UNREADABLE}: {error.strerror}"
-        if not path.is_file():
+        if not S_ISREG(seen.st_mode):
             return "not a regular file"
         # ctime and inode change even when a file is replaced with its size and time kept
-        signature = f"{stat.st_size}-{stat.st_mtime_ns}-{stat.st_ctime_ns}-{stat.st_ino}"
-        return SourceFile(key=key, size_bytes=stat.st_size, signature=signature, modified_s=stat.st_mtime)
+        signature = f"{seen.st_size}-{seen.st_mtime_ns}-{seen.st_ctime_ns}-{seen.st_ino}"
+        return SourceFile(key=key, size_bytes=seen.st_size, signature=signature, modified_s=seen.st_mtime)
 
     def _refuse(self, error: OSError) -> None:
         raise ConfigurationError(

@@ -54,7 +54,9 @@ def test_any_text_is_judged_without_an_exception(text: str) -> None:
 
 
 stop_reasons = st.sampled_from(["end_turn", "tool_use", "refusal", "max_tokens"]) | json_values
-blocks = st.fixed_dictionaries({"type": st.sampled_from(["text", "tool_use"])}, optional={"text": json_values, "input": json_values})
+blocks = st.fixed_dictionaries(
+    {"type": st.sampled_from(["text", "tool_use"])}, optional={"text": json_values, "input": json_values}
+)
 
 
 @given(stop=stop_reasons, details=json_values, content=st.lists(blocks | json_values, max_size=3))

@@ -20,7 +20,12 @@ def a_file(**changes: Any) -> CollectionFile:
 
 def a_loaded(schema: dict[str, Any] = SCHEMA, instructions: str = "Extract.", **changes: Any) -> Collection:
     return Collection(
-        name="c", settings=a_file(**changes), source="/documents", schema=schema, instructions=instructions, defs_file="d"
+        name="c",
+        settings=a_file(**changes),
+        source="/documents",
+        schema=schema,
+        instructions=instructions,
+        defs_file="d",
     )
 
 
@@ -106,7 +111,8 @@ def test_what_can_change_an_answer_changes_the_question(changed: Collection) -> 
 
 
 @pytest.mark.parametrize(
-    "setting", [{"concurrency": 1}, {"max_attempts": 9}, {"max_cost_usd": "1"}, {"fail_above": 0.5}, {"owners": ["a@b.c"]}]
+    "setting",
+    [{"concurrency": 1}, {"max_attempts": 9}, {"max_cost_usd": "1"}, {"fail_above": 0.5}, {"owners": ["a@b.c"]}],
 )
 def test_what_cannot_change_an_answer_does_not_pay_for_it_again(setting: dict[str, Any]) -> None:
     assert a_loaded(**setting).question_digest("local 1") == a_loaded().question_digest("local 1")

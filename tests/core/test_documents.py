@@ -36,7 +36,16 @@ def test_a_file_that_nobody_means_as_a_document_is_skipped_with_its_reason(key: 
 
 @pytest.mark.parametrize(
     "key",
-    ["scan", "a/b/scan.pdf", "SCAN.PDF", "line\nbreak.txt", "100%.txt", " lead and trail .txt", "a..b/c.pdf", "請求書.txt"],
+    [
+        "scan",
+        "a/b/scan.pdf",
+        "SCAN.PDF",
+        "line\nbreak.txt",
+        "100%.txt",
+        " lead and trail .txt",
+        "a..b/c.pdf",
+        "請求書.txt",
+    ],
 )
 def test_any_other_name_is_a_document(key: str) -> None:
     assert reason(key) is None

@@ -59,7 +59,9 @@ def test_parts_of_a_parse_key_do_not_run_into_each_other(parts: list[str]) -> No
     assert parse_key(first + second, third, "") != parse_key(first, second + third, "") or not second
 
 
-@pytest.mark.parametrize("digest", [parse_key("a", "b", "c"), question_digest(**QUESTION), input_fingerprint(None, "q")])
+@pytest.mark.parametrize(
+    "digest", [parse_key("a", "b", "c"), question_digest(**QUESTION), input_fingerprint(None, "q")]
+)
 def test_a_digest_is_64_hexadecimal_digits(digest: str) -> None:
     assert len(digest) == 64
     int(digest, 16)

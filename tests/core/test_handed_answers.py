@@ -60,7 +60,7 @@ def judged(name: str) -> Judgement:
     return judge(message, SchemaValidator(case_schema("invoice")))
 
 
-def accepted(name: str) -> Any:  # noqa: ANN401 - a JSON value
+def accepted(name: str) -> Any:
     judgement = judged(name)
     assert isinstance(judgement, Accepted), judgement
     return judgement.value

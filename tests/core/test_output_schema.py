@@ -59,7 +59,9 @@ def test_a_validator_is_not_built_from_an_invalid_schema() -> None:
         SchemaValidator({"type": "objekt"})
 
 
-@pytest.mark.parametrize("schema", [an_object(a=STRING), {"$schema": "https://json-schema.org/draft/2020-12/schema"}, {}])
+@pytest.mark.parametrize(
+    "schema", [an_object(a=STRING), {"$schema": "https://json-schema.org/draft/2020-12/schema"}, {}]
+)
 def test_a_valid_schema_has_no_reason_against_it(schema: Mapping[str, Any]) -> None:
     assert invalid_schema_reason(schema) is None
 
@@ -178,14 +180,14 @@ def test_a_definition_used_twice_is_no_recursion() -> None:
 
 
 @pytest.mark.parametrize(("number", "enforced"), [(MOST_OPTIONALS, True), (MOST_OPTIONALS + 1, False)])
-def test_optional_properties_are_counted_over_the_whole_schema(number: int, enforced: bool) -> None:
+def test_optional_properties_are_counted_over_the_whole_schema(number: int, *, enforced: bool) -> None:
     optional = {"type": "object", "properties": {f"p{index}": STRING for index in range(number - 1)}}
     schema = {"type": "object", "properties": {"a": optional, "b": STRING}, "required": ["a"]}
     assert enforced == (obstacles(schema) == ())
 
 
 @pytest.mark.parametrize(("number", "enforced"), [(MOST_UNIONS, True), (MOST_UNIONS + 1, False)])
-def test_properties_of_several_types_are_counted_over_the_whole_schema(number: int, enforced: bool) -> None:
+def test_properties_of_several_types_are_counted_over_the_whole_schema(number: int, *, enforced: bool) -> None:
     nullable = [{"type": ["string", "null"]}, {"anyOf": [STRING, {"type": "null"}]}]
     schema = an_object(**{f"p{index}": nullable[index % 2] for index in range(number)})
     assert enforced == (obstacles(schema) == ())

@@ -20,7 +20,7 @@ values = st.recursive(
 )
 
 
-def read(data: bytes) -> Any:  # noqa: ANN401 - a JSON value
+def read(data: bytes) -> Any:
     return json.loads(data.decode("utf-8"), parse_float=Decimal)
 
 

@@ -32,7 +32,7 @@ FINAL = {
 ONCE_MORE = ONE_LARGER_TRY | ONE_TRY_WITH_THE_ERROR_TOLD
 
 
-def decided(cause: Cause, history: History = FIRST_TRY, rules: RetryRules = RULES, **also: Any) -> Any:  # noqa: ANN401
+def decided(cause: Cause, history: History = FIRST_TRY, rules: RetryRules = RULES, **also: Any) -> Any:
     return decide(cause, history, rules, jitter=0.5, **also)
 
 
@@ -134,7 +134,12 @@ def test_what_the_provider_asked_to_wait_is_never_cut_short(asked_s: float, refu
 
 @given(
     st.sampled_from(list(Cause)),
-    st.builds(History, counted_attempts=st.integers(0, 30), refusals_to_serve=st.integers(0, 30), same_remedy_used=st.booleans()),
+    st.builds(
+        History,
+        counted_attempts=st.integers(0, 30),
+        refusals_to_serve=st.integers(0, 30),
+        same_remedy_used=st.booleans(),
+    ),
     st.none() | st.floats(0.001, 86_400),
     jitters,
 )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sqlite3
+import uuid
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,11 +21,13 @@ from extraction_assets.jobs import job_name
 from extraction_assets.partitions import document_sets
 from extraction_assets.scanning import Scanned, scan_collections
 from resources.environment import read_environment
+from tests import processes
 from tests.dagster.location import COLLECTIONS_VARIABLE, defs
 from tests.factories import INSTRUCTIONS, SCHEMA
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from multiprocessing.synchronize import Barrier
 
     import pytest
 
@@ -138,8 +142,8 @@ class Ran:
 
     def observed(self) -> dict[str, dict[str, Any]]:
         """Return asset -> metadata of what the run observed."""
-        found = [event.asset_observation_data.asset_observation for event in self.events if event.is_asset_observation]
-        return {made.asset_key.path[-1]: values_of(made.metadata) for made in found}
+        found = [event for event in self.events if event.is_asset_observation]
+        return _by_asset(event.asset_observation_data.asset_observation for event in found)
 
     def checks(self) -> dict[str, bool]:
         """Return check -> whether it passed."""
@@ -189,6 +193,10 @@ class Orchestrator:
         (key,) = self.partitions(collection)
         return key
 
+    def runs(self) -> list[Ran]:
+        """Return all runs, the oldest first."""
+        return [self.read(run.run_id) for run in reversed(self.instance.get_runs())]
+
     def read(self, run_id: str) -> Ran:
         """Read a run back from the instance: an event of a failed step is not in the result that Dagster returns."""
         run = self.instance.get_run_by_id(run_id)
@@ -204,6 +212,37 @@ class Orchestrator:
 
 
 @contextmanager
+def elsewhere(place: Place, collection: str, barrier: Barrier | None = None) -> Iterator[None]:
+    """Launch a collection's job in another process, and wait for its end when the block ends.
+
+    Two runs in one process would be two threads, on which Dagster's set-up of its log locks itself out.
+
+    Args:
+        place: where; it must have been scanned.
+        collection: the collection.
+        barrier: what to wait at before the launch.
+    """
+    child = processes.start(_launch_here, dict(os.environ), place.root / f"{uuid.uuid4()}.log", collection, barrier)
+    try:
+        yield
+    finally:
+        assert processes.end_of(child) == 0
+
+
+def _launch_here(variables: dict[str, str], log: Path, collection: str, barrier: Barrier | None) -> None:
+    os.environ.clear()
+    os.environ.update(variables)
+    with log.open("w") as output:
+        os.dup2(output.fileno(), 1)
+        os.dup2(output.fileno(), 2)
+        with dg.DagsterInstance.get() as instance:
+            orchestrator = Orchestrator(instance)
+            if barrier:
+                barrier.wait(processes.WAIT_S)
+            orchestrator.launch(collection)
+
+
+@contextmanager
 def orchestrating(place: Place) -> Iterator[Orchestrator]:
     """Scan a place that was entered, and open Dagster on it."""
     place.scan()
@@ -211,11 +250,6 @@ def orchestrating(place: Place) -> Iterator[Orchestrator]:
         yield Orchestrator(instance)
 
 
-def values_of(metadata: Mapping[str, dg.MetadataValue]) -> dict[str, Any]:
-    """Return metadata as plain values; a table as its rows."""
-    return {
-        name: [dict(record.data) for record in value.records]
-        if isinstance(value, dg.TableMetadataValue)
-        else value.value
-        for name, value in metadata.items()
-    }
+def _by_asset(made: Iterable[dg.AssetMaterialization | dg.AssetObservation]) -> dict[str, dict[str, Any]]:
+    """Return the last part of the asset's key -> metadata as plain values."""
+    return {event.asset_key.path[-1]: {name: value.value for name, value in event.metadata.items()} for event in made}

@@ -5,19 +5,17 @@ from __future__ import annotations
 import re
 import sqlite3
 from contextlib import closing
+from multiprocessing import get_context
 from typing import TYPE_CHECKING
 
 import dagster as dg
 import pytest
 
 from tests.dagster.location import defs
-from tests.dagster.support import PARTITION_TAG, Place, Ran, a_document, documents, orchestrating
-from tests.ledger.support import in_background, together
+from tests.dagster.support import PARTITION_TAG, Place, Ran, a_document, documents, elsewhere, orchestrating
 
 if TYPE_CHECKING:
     from tests.sandbox_server import SandboxServer
-
-SETTLED = {"completed", "failed", "cancelled"}
 
 
 def called(sandbox: SandboxServer) -> list[int]:
@@ -42,23 +40,26 @@ def test_a_run_that_comes_second_joins_the_open_extraction_run_and_takes_a_share
     place.add("servers", documents(8), concurrency=4)
     sandbox.hold("calls", times=8)
     with orchestrating(place) as dagster:
-        with in_background(lambda: dagster.launch("servers")) as first:
+        with elsewhere(place, "servers"):
             sandbox.wait_until_held("calls", 4)
-            with in_background(lambda: dagster.launch("servers")) as second:
+            with elsewhere(place, "servers"):
                 sandbox.wait_until_held("calls", 8)
                 sandbox.release("calls")
-        assert (first.result().succeeded, second.result().succeeded) == (True, True)
+        first, second = dagster.runs()
+    assert (first.succeeded, second.succeeded) == (True, True)
     (run,) = place.sql("SELECT status, request_count, completed_count FROM extraction_runs")
     assert run == {"status": "completed", "request_count": 8, "completed_count": 8}
-    assert "joined extraction run 1, which was open already (select: pending)" in second.result().log_lines
+    assert "joined extraction run 1, which was open already (select: pending)" in second.log_lines
     assert called(sandbox) == list(range(8))
 
 
 def test_two_runs_that_start_at_one_moment_call_once_for_each_document(place: Place, sandbox: SandboxServer) -> None:
     place.add("servers", documents(20), concurrency=4)
+    together = get_context("forkserver").Barrier(2)
     with orchestrating(place) as dagster:
-        ran = together(2, lambda _: dagster.launch("servers"))
-    assert [one.succeeded for one in ran] == [True, True]
+        with elsewhere(place, "servers", together), elsewhere(place, "servers", together):
+            pass
+        assert [ran.succeeded for ran in dagster.runs()] == [True, True]
     assert called(sandbox) == list(range(20))
     assert set(map(tuple, place.states().values())) == {("completed",)}
 
@@ -69,15 +70,16 @@ def test_a_run_on_a_set_that_another_run_holds_ends_well_names_it_and_materializ
     place.add("servers", documents(2))
     sandbox.hold("calls", times=2)
     with orchestrating(place) as dagster:
-        with in_background(lambda: dagster.launch("servers")) as holder:
+        with elsewhere(place, "servers"):
             sandbox.wait_until_held("calls", 2)
             second = dagster.launch("servers")
             sandbox.release("calls")
-        assert second.succeeded
-        assert second.observed()["extractions"]["held_by"] == holder.result().run_id
-        assert "extractions" not in second.materialized()
-        assert second.checks() == {"all_documents_parsed": True}
-        assert holder.result().materialized()["extractions"]["documents_completed"] == 2
+        holder = dagster.runs()[0]
+    assert second.succeeded
+    assert second.observed()["extractions"]["held_by"] == holder.run_id
+    assert "extractions" not in second.materialized()
+    assert second.checks() == {"all_documents_parsed": True}
+    assert holder.materialized()["extractions"]["documents_completed"] == 2
 
 
 def test_a_reexecuted_run_goes_on_with_the_open_extraction_run(place: Place, sandbox: SandboxServer) -> None:

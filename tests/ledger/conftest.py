@@ -24,7 +24,9 @@ def make_line(request: pytest.FixtureRequest, ledger: Ledger) -> Callable[[int],
         if request.param == "parse_runs":
             scope = needed_parses(ledger, number).set_id
             return Line(ledger=ledger, queue=ledger.parses, table=parse_runs, scope=scope)
-        return Line(ledger=ledger, queue=ledger.results, table=extraction_results, scope=a_run(ledger, documents=number))
+        return Line(
+            ledger=ledger, queue=ledger.results, table=extraction_results, scope=a_run(ledger, documents=number)
+        )
 
     return make
 

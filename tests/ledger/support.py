@@ -143,7 +143,7 @@ class Line:
         """Return all rows."""
         return rows(self.ledger, self.table.name)
 
-    def set(self, row_id: int, **values: Any) -> None:  # noqa: ANN401 - columns
+    def set(self, row_id: int, **values: Any) -> None:
         """Change columns of a row past the verbs."""
         execute(self.ledger, sa.update(self.table).where(self.key == row_id).values(**values))
 

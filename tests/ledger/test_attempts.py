@@ -30,7 +30,16 @@ from tests.factories import (
     fail,
     open_attempt,
 )
-from tests.ledger.support import HoldAt, execute, in_background, one_row, only_postgres, rows, together, wait_until_blocked
+from tests.ledger.support import (
+    HoldAt,
+    execute,
+    in_background,
+    one_row,
+    only_postgres,
+    rows,
+    together,
+    wait_until_blocked,
+)
 
 if TYPE_CHECKING:
     from resources.ledger import Ledger
@@ -48,7 +57,7 @@ def held(ledger: Ledger) -> Held:
 
 def claim_anew(ledger: Ledger, held: Held) -> Held:
     """Let the lease of a claim run out; return its successor's claim."""
-    execute(ledger, f"UPDATE extraction_results SET lease_expires_ms = 1 WHERE result_id = {held.row_id}")
+    execute(ledger, f"UPDATE extraction_results SET lease_expires_ms = 1 WHERE result_id = {held.row_id}")  # noqa: S608 - our number
     run_id = ledger.results.get(held.row_id)["run_id"]
     ledger.results.reclaim(run_id)
     return claim_one(ledger, run_id, worker="successor")
@@ -149,7 +158,11 @@ def test_an_answer_is_kept_with_tokens_cost_and_price_list(ledger: Ledger, held:
     row = one_row(ledger, "attempts")
     tokens = {name: row[name] for name in vars(usage)}
     assert (row["status"], row["response"], tokens) == ("answered", response, vars(usage))
-    assert (row["cost_usd"], row["prices"], row["stop_reason"]) == (Decimal("0.000000000001"), PRICES_VERSION, "refusal")
+    assert (row["cost_usd"], row["prices"], row["stop_reason"]) == (
+        Decimal("0.000000000001"),
+        PRICES_VERSION,
+        "refusal",
+    )
     assert row["closed_ms"] >= row["opened_ms"]
 
 
@@ -274,7 +287,10 @@ def test_a_late_answer_that_commits_while_its_run_closes_is_in_the_run_s_cost(
 def test_late_answers_at_one_moment_are_all_in_the_closed_run_s_cost(ledger: Ledger, make_ledger: MakeLedger) -> None:
     run_id = a_run(ledger, documents=8)
     late = [open_attempt(ledger, held) for held in claim(ledger, run_id, 8)]
-    execute(ledger, "UPDATE extraction_results SET status = 'failed', owner = NULL, lease_expires_ms = NULL, finished_ms = 1")
+    execute(
+        ledger,
+        "UPDATE extraction_results SET status = 'failed', owner = NULL, lease_expires_ms = NULL, finished_ms = 1",
+    )
     ledger.finalize(run_id)
     ledgers = [make_ledger() for _ in late]
     together(8, lambda number: answer(ledgers[number], late[number], cost_usd=TINY))
@@ -374,5 +390,3 @@ def test_history_tells_what_was_tried_of_a_question(ledger: Ledger, held: Held) 
     assert ledger.attempts.history(held.row_id) == {
         "counted": 3, "second_tries": frozenset({"larger"}), "refusals": 1
     }  # fmt: skip
-
-

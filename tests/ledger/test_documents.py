@@ -131,9 +131,7 @@ def test_listings_of_more_than_one_statement_s_rows_are_registered_whole(ledger:
     assert len(rows(ledger, "documents")) == 1203
 
 
-def test_listings_registered_at_one_moment_leave_one_row_per_document(
-    ledger: Ledger, make_ledger: MakeLedger
-) -> None:
+def test_listings_registered_at_one_moment_leave_one_row_per_document(ledger: Ledger, make_ledger: MakeLedger) -> None:
     documents = [*listing(40), *listing(40, OTHER)]
     orders = [documents, documents[::-1], documents[40:] + documents[:40], documents]
     ledgers = [make_ledger() for _ in orders]

@@ -64,6 +64,16 @@ def test_a_locked_database_is_tried_again_until_the_lock_goes(ledger: Ledger, da
 
 
 @only_sqlite
+def test_a_write_transaction_has_the_lock_from_its_beginning(ledger: Ledger, database_url: str) -> None:
+    def begin_another(_: sa.Connection) -> None:
+        with closing(sqlite3.connect(database_url.removeprefix("sqlite:///"), timeout=0, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+
+    with pytest.raises(sqlite3.OperationalError, match="database is locked"):
+        ledger.engine.write(begin_another)
+
+
+@only_sqlite
 def test_readers_are_not_kept_waiting_by_a_writer(ledger: Ledger, database_url: str) -> None:
     a_run(ledger)
     before = rows(ledger, "extraction_results")
@@ -75,7 +85,9 @@ def test_readers_are_not_kept_waiting_by_a_writer(ledger: Ledger, database_url: 
 @only_sqlite
 def test_a_sqlite_ledger_is_durable_and_checks_its_references(ledger: Ledger) -> None:
     names = ("journal_mode", "synchronous", "foreign_keys")
-    found = ledger.engine.read(lambda connection: [connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in names])
+    found = ledger.engine.read(
+        lambda connection: [connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in names]
+    )
     assert found == ["wal", 2, 1]
 
 
@@ -112,8 +124,12 @@ def test_a_transaction_whose_connection_breaks_is_run_again_as_a_whole(ledger: L
 
 
 @only_postgres
-def test_transactions_that_deadlock_are_run_again_until_both_are_through(ledger: Ledger, make_ledger: MakeLedger) -> None:
-    ids = [row["result_id"] for row in rows(ledger, "extraction_results", f"run_id = {a_run(ledger, a_set(ledger, 2))}")]
+def test_transactions_that_deadlock_are_run_again_until_both_are_through(
+    ledger: Ledger, make_ledger: MakeLedger
+) -> None:
+    ids = [
+        row["result_id"] for row in rows(ledger, "extraction_results", f"run_id = {a_run(ledger, a_set(ledger, 2))}")
+    ]
     both_hold_one, ledgers, passes = threading.Barrier(2, timeout=PATIENCE_S), [ledger, make_ledger()], [0, 0]
     update = sa.text("UPDATE extraction_results SET reclaims = reclaims + 1 WHERE result_id = :id")
 
@@ -172,7 +188,9 @@ def test_an_uncommitted_write_is_seen_by_nobody_else(ledger: Ledger, make_ledger
 
 @pytest.mark.parametrize("url", ["sqlite:///ledger.db", "sqlite:///./ledger.db", "sqlite://", "sqlite:///:memory:"])
 def test_a_sqlite_address_without_an_absolute_file_is_refused(url: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"^EXTRACTION_LEDGER_URL: names no absolute file.*sqlite:////absolute"):
+    with pytest.raises(
+        ConfigurationError, match=r"^EXTRACTION_LEDGER_URL: names no absolute file.*sqlite:////absolute"
+    ):
         LedgerEngine(url)
 
 

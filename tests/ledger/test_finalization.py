@@ -132,7 +132,7 @@ def test_the_cost_of_a_run_is_the_sum_over_all_its_attempts(ledger: Ledger) -> N
     for cost in (Decimal("0.02"), Decimal("0.003")):  # two answers of a row that fails
         attempt = open_attempt(ledger, second)
         answer(ledger, attempt, cost_usd=cost)
-        execute(ledger, f"UPDATE attempts SET verdict = 'unparsable' WHERE attempt_id = {attempt.attempt_id}")
+        execute(ledger, f"UPDATE attempts SET verdict = 'unparsable' WHERE attempt_id = {attempt.attempt_id}")  # noqa: S608 - our number
     fail(ledger, second)
     unpriced = open_attempt(ledger, third)
     ledger.attempts.answered(unpriced.attempt_id, unpriced.token, an_answer(cost_usd=None))

@@ -88,7 +88,9 @@ def schema_of(engine: LedgerEngine) -> dict[str, Any]:
         return {
             table: {
                 "columns": sorted(str(sorted(column.items())) for column in inspector.get_columns(table)),
-                "checks": sorted((str(each["name"]), each["sqltext"]) for each in inspector.get_check_constraints(table)),
+                "checks": sorted(
+                    (str(each["name"]), each["sqltext"]) for each in inspector.get_check_constraints(table)
+                ),
                 "unique": sorted(str(each["column_names"]) for each in inspector.get_unique_constraints(table)),
                 "keys": sorted(str(each) for each in inspector.get_foreign_keys(table)),
                 "primary": str(inspector.get_pk_constraint(table)),
@@ -104,7 +106,7 @@ def indexes_of(engine: LedgerEngine) -> dict[str, str]:
     listing = (
         "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL"
         if engine.is_sqlite
-        else f"SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = 'public' AND tablename <> '{VERSION_TABLE}'"
+        else f"SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = 'public' AND tablename <> '{VERSION_TABLE}'"  # noqa: S608 - a constant
     )
     found = engine.read(lambda connection: connection.execute(sa.text(listing)).all())
     return {name: re.sub(r"\s+", " ", text) for name, text in found}
@@ -168,7 +170,7 @@ def test_eight_processes_that_open_a_fresh_ledger_at_one_moment_all_come_up(bare
 
 def test_a_ledger_of_a_newer_version_is_refused_by_the_name_of_its_schema(bare_database_url: str) -> None:
     with closing(migrated(bare_database_url)) as engine:
-        engine.write(lambda connection: connection.execute(sa.text(f"UPDATE {VERSION_TABLE} SET version_num = '9999'")))
+        engine.write(lambda connection: connection.execute(sa.text(f"UPDATE {VERSION_TABLE} SET version_num = '9999'")))  # noqa: S608 - a constant
         before = schema_of(engine)
         with pytest.raises(SchemaTooNewError, match="has schema 9999, which this version does not know"):
             Ledger(bare_database_url)
@@ -186,11 +188,11 @@ def test_a_migration_that_fails_leaves_nothing_behind(bare_database_url: str) ->
         assert tables_of(engine) == {*metadata.tables, VERSION_TABLE}
 
 
-@pytest.mark.parametrize(
-    "bare_database_url", [pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True
-)
+@pytest.mark.parametrize("bare_database_url", [pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True)
 def test_a_migration_waits_for_the_one_that_is_under_way(bare_database_url: str) -> None:
-    polled = "SELECT count(*) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND query LIKE '%pg_try_advisory_lock%'"
+    polled = (
+        "SELECT count(*) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND query LIKE '%pg_try_advisory_lock%'"
+    )
     polled += " AND datname = current_database()"
     with psycopg.connect(bare_database_url, autocommit=True) as other:
         other.execute("SELECT pg_advisory_lock(%s)", [LOCK_KEY])

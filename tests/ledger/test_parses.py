@@ -93,7 +93,7 @@ def test_enqueuing_at_one_moment_makes_one_run_per_key(ledger: Ledger, make_ledg
     ],
 )
 def test_what_was_parsed_or_failed_for_good_is_not_parsed_again_unless_a_person_asks(
-    ledger: Ledger, ending: str, again: bool, anew: bool  # noqa: FBT001 - a table of cases
+    ledger: Ledger, ending: str, *, again: bool, anew: bool
 ) -> None:
     ended = end_the_only_one(ledger, ending)
     request = the_request(ledger)

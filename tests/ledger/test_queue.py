@@ -144,25 +144,23 @@ STALE_WRITES = {
 }
 
 
-@pytest.mark.parametrize("verb", STALE_WRITES)
-def test_a_write_of_a_worker_that_lost_its_lease_changes_nothing(line: Line, verb: str) -> None:
+def test_no_write_of_a_worker_that_lost_its_lease_changes_anything(line: Line) -> None:
     stale = line.claim_one()
     line.lose(stale)
     before = line.rows()
-    write, superseded = STALE_WRITES[verb]
-    assert write(line, stale) == superseded
-    assert line.rows() == before
+    for verb, (write, superseded) in STALE_WRITES.items():
+        assert write(line, stale) == superseded, verb
+        assert line.rows() == before, verb
 
 
-@pytest.mark.parametrize("verb", STALE_WRITES)
-def test_a_write_of_a_worker_whose_row_was_reclaimed_changes_nothing(line: Line, verb: str) -> None:
+def test_no_write_of_a_worker_whose_row_went_back_to_the_queue_changes_anything(line: Line) -> None:
     stale = line.claim_one()
     line.expire(stale)
     line.queue.reclaim(line.scope)
     before = line.rows()
-    write, superseded = STALE_WRITES[verb]
-    assert write(line, stale) == superseded
-    assert line.rows() == before
+    for verb, (write, superseded) in STALE_WRITES.items():
+        assert write(line, stale) == superseded, verb
+        assert line.rows() == before, verb
 
 
 def test_requeue_makes_a_row_due_after_the_wait(line: Line) -> None:
@@ -184,7 +182,7 @@ def test_release_gives_back_what_is_still_held_and_tells_how_many(line: Line) ->
 def test_one_heartbeat_extends_a_thousand_leases(make_line: Callable[[int], Line]) -> None:
     line = make_line(1000)
     held = line.claim(1000)
-    execute(line.ledger, f"UPDATE {line.table.name} SET lease_expires_ms = 1")
+    execute(line.ledger, f"UPDATE {line.table.name} SET lease_expires_ms = 1")  # noqa: S608 - a table of ours
     before = database_now_ms(line.ledger)
     assert line.heartbeat(*held) == {claim.row_id: False for claim in held}
     assert len(held) == 1000
@@ -208,7 +206,9 @@ def test_a_heartbeat_answers_for_what_is_still_owned_only(line: Line) -> None:
 
 
 @only_postgres
-def test_heartbeats_over_the_same_rows_do_not_deadlock(make_line: Callable[[int], Line], make_ledger: MakeLedger) -> None:
+def test_heartbeats_over_the_same_rows_do_not_deadlock(
+    make_line: Callable[[int], Line], make_ledger: MakeLedger
+) -> None:
     line = make_line(200)
     held = line.claim(200)
     execute(line.ledger, f"ANALYZE {line.table.name}")
@@ -280,9 +280,10 @@ def test_cancelling_reaches_a_row_that_is_claimed_or_released_at_that_moment(
     hold = HoldAt(claim_at if verb == "claim" else Failpoint.COMMIT_RELEASE)
     mover = make_ledger(hold)
     queue = mover.results if line.queue is line.ledger.results else mover.parses
+    held = line.claim() if verb == "release" else []
     moves = {
         "claim": lambda: queue.claim("worker", line.scope, 1, LEASE_S),
-        "release": lambda held=line.claim() if verb == "release" else []: queue.release(held),
+        "release": lambda: queue.release(held),
     }
     with in_background(moves[verb]) as moving:
         hold.wait()

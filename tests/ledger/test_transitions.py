@@ -115,19 +115,10 @@ def test_a_verb_moves_a_row_only_where_it_may_and_changes_nothing_else(
             assert after != original, verb
 
 
-@pytest.mark.parametrize("verb", ["fail", "requeue", "release", "reclaim after the lease ran out"])
-def test_a_running_row_that_was_asked_to_cancel_moves_to_cancelled(make_line: Callable[[int], Line], verb: str) -> None:
-    line = make_line(1)
-    held = line.claim_one()
-    line.queue.request_cancel(line.scope)
-    VERBS[verb](line, held)
-    assert line.row(held.row_id)["status"] == "cancelled"
-
-
 def test_the_moves_that_verbs_make_are_those_of_the_state_table() -> None:
     moves = {status: {effect.to for (source, _), effect in EFFECTS.items() if source is status and not effect.still}
              for status in RowStatus}  # fmt: skip
-    moves[RowStatus.RUNNING].add(RowStatus.CANCELLED)  # by the four ways back, when it was asked for
+    moves[RowStatus.RUNNING].add(RowStatus.CANCELLED)  # by every way back of a row that was asked to cancel
     assert moves == {status: set(targets) for status, targets in ROW_MOVES.items()}
     assert {status for status, targets in ROW_MOVES.items() if not targets} == TERMINAL_ROW
 
@@ -221,12 +212,16 @@ BROKEN_ROWS: dict[str, Row] = {
 }
 
 
-@pytest.mark.parametrize("values", BROKEN_ROWS.values(), ids=BROKEN_ROWS)
-def test_the_database_refuses_a_row_that_contradicts_itself(line: Line, values: Row) -> None:
+def test_the_database_refuses_a_row_that_contradicts_itself(line: Line) -> None:
     before = line.rows()
-    with pytest.raises(sa.exc.IntegrityError, match=r"(?i)check"):
-        line.set(before[0][line.key.name], **values)
-    assert line.rows() == before
+    accepted = []
+    for contradiction, values in BROKEN_ROWS.items():
+        try:
+            line.set(before[0][line.key.name], **values)
+        except sa.exc.IntegrityError:
+            continue
+        accepted.append(contradiction)
+    assert (accepted, line.rows()) == ([], before)
 
 
 @pytest.mark.parametrize(
@@ -236,8 +231,8 @@ def test_the_database_refuses_a_row_that_contradicts_itself(line: Line, values: 
         ("attempts", "UPDATE attempts SET status = 'answered', closed_ms = 1"),
         ("attempts", "UPDATE attempts SET status = 'failed'"),
         ("attempts", "UPDATE attempts SET closed_ms = 1"),
-        ("extraction_runs", "UPDATE extraction_runs SET status = 'completed', completed_count = 2, failed_count = 0, "
-         "cancelled_count = 0"),
+        ("extraction_runs", ("UPDATE extraction_runs SET status = 'completed', completed_count = 2, failed_count = 0, "
+         "cancelled_count = 0")),
     ],
     ids=["completed without a file", "answered without an answer", "closed without an end", "open with an end",
          "closed out of balance"],

@@ -64,7 +64,9 @@ def target(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o002, 0o664), (0o077, 0o600)])
 def test_the_mode_of_a_new_file_follows_the_umask(tmp_path: Path, umask: int, mode: int) -> None:
     path = tmp_path / "deep" / "file"
-    code = "import pathlib, sys; from resources.output import atomic_write as a; a.write(pathlib.Path(sys.argv[1]), b'x')"
+    code = (
+        "import pathlib, sys; from resources.output import atomic_write as a; a.write(pathlib.Path(sys.argv[1]), b'x')"
+    )
     subprocess.run([sys.executable, "-c", code, path], check=True, umask=umask)
     assert mode == path.stat().st_mode & 0o7777
 
@@ -159,7 +161,9 @@ def _write_as_nobody(target: Path) -> None:
     sys.exit(NOT_REFUSED)
 
 
-def test_a_folder_that_may_not_be_written_leaves_the_old_file_and_fails_this_document_alone(public_folder: Path) -> None:
+def test_a_folder_that_may_not_be_written_leaves_the_old_file_and_fails_this_document_alone(
+    public_folder: Path,
+) -> None:
     target = public_folder / "extraction.json"
     target.write_bytes(OLD)
     public_folder.chmod(0o555)
@@ -199,7 +203,7 @@ def test_a_writer_killed_at_a_step_leaves_a_whole_file(tmp_path: Path, step: Fai
 
 def _write_for_ever(target: Path, begun: Connection) -> None:
     data = [letter * MEGABYTES for letter in (b"B", b"C")]
-    begun.send(True)
+    begun.send("begun")
     while True:
         for content in data:
             atomic_write.write(target, content)
@@ -240,7 +244,7 @@ def test_a_thousand_writes_by_two_processes_never_mix(folder_in_memory: Path) ->
 
 def _stage_and_wait(target: Path, staged: Connection, leave: Connection) -> None:
     atomic_write.stage(target, NEW)
-    staged.send(True)
+    staged.send("staged")
     leave.recv()
 
 
@@ -250,7 +254,7 @@ def test_what_a_living_writer_staged_is_kept_and_what_a_dead_one_left_is_swept(t
     staged.recv()
     assert atomic_write.sweep(target.parent) == 0
     assert len(names(target.parent)) == 2
-    tell_leave.send(True)
+    tell_leave.send("leave")
     assert processes.end_of(child) == 0
     assert atomic_write.sweep(target.parent.parent) == 1
     assert names(target.parent) == [target.name]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import fsspec
 import pytest
 
 from extraction_assets.workers.prepare import scan
@@ -18,7 +20,6 @@ from tests.factories import a_collection, a_tools
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from extraction_assets.workers.tools import Tools
     from resources.source import Listing
@@ -65,9 +66,9 @@ def awkward(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_file_of_an_awkward_folder_is_a_document_or_skipped_with_a_reason(awkward: Path) -> None:
     found = listing(awkward)
     there = {
-        os.path.relpath(os.path.join(folder, name), awkward)
+        (Path(folder) / name).relative_to(awkward).as_posix()
         for folder, folders, names in os.walk(awkward)
-        for name in [*names, *(name for name in folders if os.path.islink(os.path.join(folder, name)))]
+        for name in [*names, *(name for name in folders if (Path(folder) / name).is_symlink())]
     }
     assert there == set(keys(found)) | set(reasons(found))
     assert len(there) == len(found.files) + len(found.skipped)
@@ -115,8 +116,7 @@ def test_awkward_documents_are_registered_each_with_a_row_of_its_own(awkward: Pa
 
 def test_a_name_that_is_not_utf8_is_skipped_and_named(tmp_path: Path) -> None:
     (tmp_path / "good.txt").touch()
-    with open(os.fsencode(tmp_path) + b"/caf\xe9.txt", "wb"):
-        pass
+    (tmp_path / os.fsdecode(b"caf\xe9.txt")).touch()
     found = listing(tmp_path)
     assert (["good.txt"], {"caf\ufffd.txt": "name is not valid UTF-8"}) == (keys(found), reasons(found))
 
@@ -242,8 +242,6 @@ def test_a_document_that_is_gone_cannot_be_read(tmp_path: Path) -> None:
 @pytest.fixture
 def bucket(tmp_path: Path) -> str:
     """A file system that is reached by URL, as an object store would be."""
-    import fsspec
-
     system = fsspec.filesystem("memory")
     root = f"/{tmp_path.name}"
     for name in ("a/x.txt", "a/y.txt", ".hidden"):

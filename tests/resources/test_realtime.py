@@ -53,7 +53,9 @@ SPEND_CODE = {"error": {"type": "x", "message": "no", "details": {"error_code": 
 REFUSALS = {
     "400": Refusal(fault=status(400, "messages: bad"), cause=Cause.INVALID_REQUEST, message="messages: bad"),
     "400 credit": Refusal(fault=status(400, "Your credit balance is too low"), cause=Cause.BILLING),
-    "400 spend": Refusal(fault=status(400, "You have reached your specified API usage limits"), cause=Cause.SPEND_LIMIT),
+    "400 spend": Refusal(
+        fault=status(400, "You have reached your specified API usage limits"), cause=Cause.SPEND_LIMIT
+    ),
     "400 code": Refusal(fault={"kind": "status", "status": 400, "body": SPEND_CODE}, cause=Cause.SPEND_LIMIT),
     "401": Refusal(fault=status(401), cause=Cause.AUTHENTICATION, message="HTTP 401: API key is invalid."),
     "402": Refusal(fault=status(402), cause=Cause.BILLING),
@@ -136,10 +138,20 @@ def test_a_refusal_carries_the_providers_id_of_the_request(sandbox: SandboxServe
 
 @pytest.mark.parametrize(
     ("header", "seconds"),
-    [("47", 47.0), ("0.5", 0.5), ("0", None), ("-3", None), ("soon", None), ("nan", None), ("999999", 86_400.0)]
-    + [("Wed, 21 Oct 2026 07:28:00 GMT", None)],
+    [
+        ("47", 47.0),
+        ("0.5", 0.5),
+        ("0", None),
+        ("-3", None),
+        ("soon", None),
+        ("nan", None),
+        ("999999", 86_400.0),
+        ("Wed, 21 Oct 2026 07:28:00 GMT", None),
+    ],
 )
-def test_the_wait_that_the_provider_asks_for_is_read(sandbox: SandboxServer, header: str, seconds: float | None) -> None:
+def test_the_wait_that_the_provider_asks_for_is_read(
+    sandbox: SandboxServer, header: str, seconds: float | None
+) -> None:
     sandbox.faults([dict(status(429, headers={"retry-after": header}))])
     assert seconds == failed().retry_after_s
 
@@ -221,7 +233,9 @@ def test_tokens_that_cannot_be_counted_are_none(sandbox: SandboxServer, fault: d
         ("http-529", Cause.OVERLOADED),
     ],
 )
-def test_the_refusals_of_the_collection_of_cases_are_understood(sandbox: SandboxServer, name: str, cause: Cause) -> None:
+def test_the_refusals_of_the_collection_of_cases_are_understood(
+    sandbox: SandboxServer, name: str, cause: Cause
+) -> None:
     sandbox.faults([{"kind": "status", **error_response(name)}])
     outcome = failed()
     assert cause == outcome.cause

@@ -84,7 +84,11 @@ def answered(ledger: Ledger, held: Held) -> int:
 
 
 def expire_leases(ledger: Ledger) -> None:
-    past = sa.update(extraction_results).where(extraction_results.c.lease_expires_ms.is_not(None)).values(lease_expires_ms=1)
+    past = (
+        sa.update(extraction_results)
+        .where(extraction_results.c.lease_expires_ms.is_not(None))
+        .values(lease_expires_ms=1)
+    )
     ledger.engine.write(lambda connection: connection.execute(past))
 
 
@@ -232,5 +236,3 @@ def test_the_redo_after_a_crash_before_the_commit_writes_the_same_bytes(make_des
     assert good.record(taken, attempt_id, {"b": 1, "a": [1]})
     assert first == good.output(taken).read_bytes()
     assert good.row(taken)["output_sha256"] == good.store.sha256(good.row(taken)["output_path"])
-
-

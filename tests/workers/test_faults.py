@@ -30,7 +30,9 @@ class Lasting:
 
 
 LASTING = {
-    "BAD-400": Lasting(fault={"kind": "status", "status": 400, "body": {"error": {"message": "no"}}}, reason="invalid_request"),
+    "BAD-400": Lasting(
+        fault={"kind": "status", "status": 400, "body": {"error": {"message": "no"}}}, reason="invalid_request"
+    ),
     "BAD-413": Lasting(fault={"kind": "status", "status": 413}, reason="request_too_large"),
     "BAD-500": Lasting(fault={"kind": "status", "status": 500}, reason="server_error"),
     "BAD-HTML": Lasting(fault={"kind": "raw", "body": "<html>"}, reason="unreadable_response", lost=True),
@@ -74,7 +76,9 @@ def test_one_document_with_each_lasting_fault_costs_its_own_and_no_other(workpla
         assert (name, lasting.reason, lasting.calls) == (name, row["reason"], len(mine))
         assert (None if lasting.lost else cost_of(mine)) == row["cost_usd"]
     assert report.run["unknown_cost_count"] == sum(lasting.lost for lasting in LASTING.values())
-    assert report.run["cost_usd"] == cost_of([call for call in calls if call["status"] == 200 and call["fault"] != "raw"])
+    assert report.run["cost_usd"] == cost_of(
+        [call for call in calls if call["status"] == 200 and call["fault"] != "raw"]
+    )
     assert len(calls) == len(books.attempts)
     books.assert_settled()
 

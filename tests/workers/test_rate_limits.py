@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -29,7 +30,7 @@ def arrivals(calls: list[dict[str, Any]]) -> list[float]:
 
 def gaps(calls: list[dict[str, Any]]) -> list[float]:
     times = arrivals(calls)
-    return [later - earlier for earlier, later in zip(times, times[1:], strict=False)]
+    return [later - earlier for earlier, later in pairwise(times)]
 
 
 def test_a_wait_too_long_for_a_run_puts_its_documents_off_until_then(workplace: Workplace) -> None:
@@ -40,7 +41,9 @@ def test_a_wait_too_long_for_a_run_puts_its_documents_off_until_then(workplace: 
     assert report.run is not None
     assert report.run["status"] == "failed"
     assert len(workplace.calls()) <= AT_ONCE
-    assert {("failed", "rate_limited", True)} == {(row["status"], row["reason"], row["retryable"]) for row in books.results}
+    assert {("failed", "rate_limited", True)} == {
+        (row["status"], row["reason"], row["retryable"]) for row in books.results
+    }
     called = {attempt["result_id"] for attempt in books.attempts}
     finished = {row["document_id"]: row for row in books.results}
     for document in books.documents:

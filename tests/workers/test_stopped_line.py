@@ -102,7 +102,9 @@ def everything_stored(workplace: Workplace) -> str:
     return "\n".join([*tables, *files, *ledger])
 
 
-@pytest.mark.parametrize("fault", [{"kind": "status", "status": 401}, {"kind": "status", "status": 400}, {"kind": "drop"}])
+@pytest.mark.parametrize(
+    "fault", [{"kind": "status", "status": 401}, {"kind": "status", "status": 400}, {"kind": "drop"}]
+)
 def test_the_key_is_nowhere_in_ledger_files_messages_or_logs(
     workplace: Workplace, fault: dict[str, Any], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -28,7 +28,7 @@ def change_in_place(path: Path, old: bytes, new: bytes) -> None:
     os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
 
 
-def read(path: Path) -> Any:  # noqa: ANN401 - a JSON value
+def read(path: Path) -> Any:
     return json.loads(path.read_bytes())
 
 
@@ -81,7 +81,9 @@ def test_what_can_change_an_answer_is_asked_anew(workplace: Workplace, change: s
     assert len(workplace.books.parse_runs) == 3
 
 
-@pytest.mark.parametrize("setting", [{"concurrency": 1}, {"max_attempts": 5}, {"max_cost_usd": "9"}, {"fail_above": 0.5}])
+@pytest.mark.parametrize(
+    "setting", [{"concurrency": 1}, {"max_attempts": 5}, {"max_cost_usd": "9"}, {"fail_above": 0.5}]
+)
 def test_what_cannot_change_an_answer_is_not_paid_for(workplace: Workplace, setting: dict[str, Any]) -> None:
     workplace.run(workplace.collection())
     assert workplace.run(workplace.collection(**setting)).result == Result.NOTHING_TO_DO

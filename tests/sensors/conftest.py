@@ -1,0 +1,86 @@
+"""A ledger under watch by sensors, a Dagster instance of its own, and a workplace for what really runs."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import dagster as dg
+import pytest
+
+from extraction_assets.sensor_targets import sensor_target
+from tests.factories import a_collection
+from tests.sensors.support import PROJECT_ROOT, Watch
+from tests.workplace import KeptOpen, Workplace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from resources.ledger import Ledger
+    from tests.sandbox_server import SandboxServer
+
+FOLDER = Path(__file__).parent
+OF_DAGSTER = "ignore:The `__fields__` attribute is deprecated:pydantic.warnings.PydanticDeprecatedSince20"
+"""Dagster 1.13 reads the fields of a resource by pydantic's old name."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let the tests of this folder pass where Dagster itself uses something deprecated."""
+    for item in items:
+        if item.path.is_relative_to(FOLDER):
+            item.add_marker(pytest.mark.filterwarnings(OF_DAGSTER))
+
+
+@pytest.fixture(scope="session")
+def dagster_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Dagster home with its databases, to be copied: making them takes seconds."""
+    home = tmp_path_factory.mktemp("dagster")
+    shutil.copy(PROJECT_ROOT / "dagster.yaml", home)
+    with dg.DagsterInstance.from_config(str(home)) as instance:
+        instance.add_dynamic_partitions("any", ["one"])
+    return home
+
+
+@pytest.fixture
+def dagster_home(dagster_template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A Dagster home of this test alone, named by the environment."""
+    home = tmp_path / "dagster"
+    shutil.copytree(dagster_template, home)
+    monkeypatch.setenv("DAGSTER_HOME", str(home))
+    return home
+
+
+@pytest.fixture
+def instance(dagster_home: Path) -> Iterator[dg.DagsterInstance]:
+    """The Dagster instance of that home."""
+    with dg.DagsterInstance.from_config(str(dagster_home)) as instance:
+        yield instance
+
+
+@pytest.fixture
+def environment(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What sensors and commands read of the environment leads to this test's ledger."""
+    monkeypatch.setenv("EXTRACTION_LEDGER_URL", database_url)
+    monkeypatch.setenv("EXTRACTION_HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture
+def watch(ledger: Ledger, instance: dg.DagsterInstance, tmp_path: Path, environment: None) -> Watch:  # noqa: ARG001 - read by what is watched
+    """One collection, whose document sets a test registers and whose Dagster runs it makes up."""
+    return Watch(ledger, instance, sensor_target(a_collection(tmp_path / "docs", {})))
+
+
+@pytest.fixture(scope="session")
+def parser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KeptOpen]:
+    """A parse provider with its server, for all tests of this process."""
+    provider = KeptOpen(scratch_folder=tmp_path_factory.mktemp("scratch"))
+    yield provider
+    provider.close()
+
+
+@pytest.fixture
+def workplace(tmp_path: Path, database_url: str, sandbox: SandboxServer, parser: KeptOpen) -> Iterator[Workplace]:
+    """A home, a ledger and a sandbox."""
+    with Workplace(tmp_path, database_url, sandbox, parser) as place:
+        yield place

@@ -15,6 +15,7 @@ class Failpoint(StrEnum):
     """Every commit, provider call and file operation of the main job, in the order of one document's life."""
 
     COMMIT_WORKER = "commit:worker"
+    COMMIT_LAUNCH = "commit:launch"
     COMMIT_DOCUMENTS = "commit:documents"
     COMMIT_PARSE_ENQUEUE = "commit:parse_enqueue"
     COMMIT_PARSE_CLAIM = "commit:parse_claim"
@@ -24,6 +25,7 @@ class Failpoint(StrEnum):
     COMMIT_RUN_OPEN = "commit:run_open"
     COMMIT_ENQUEUE = "commit:enqueue"
     COMMIT_SEAL = "commit:seal"
+    COMMIT_RECLAIM = "commit:reclaim"
     COMMIT_CLAIM = "commit:claim"
     COMMIT_ATTEMPT_OPEN = "commit:attempt_open"
     CALL_PROVIDER = "call:provider"

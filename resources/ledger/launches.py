@@ -13,6 +13,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from extraction_core.failpoints import Failpoint
 from extraction_core.states import RunStatus
 from resources.ledger.documents import DocumentSet
 from resources.ledger.engine import LedgerEngine
@@ -98,7 +99,7 @@ class Launches:
             .values(launch_number=SET.launch_number + 1, launch_lease_expires_ms=now_ms() + int(lease_s * 1000))
             .returning(SET.launch_number)
         )
-        return self._engine.write(lambda connection: connection.execute(statement).scalar())
+        return self._engine.write(lambda connection: connection.execute(statement).scalar(), Failpoint.COMMIT_LAUNCH)
 
     def lease_is_free(self, set_id: int) -> bool:
         """Whether a launch of a set may be asked for now, for a dry run."""
@@ -115,7 +116,7 @@ class Launches:
             .where(SET.set_id == set_id)
             .values(launch_lease_expires_ms=sa.null(), question=question)
         )
-        self._engine.write(lambda connection: connection.execute(statement))
+        self._engine.write(lambda connection: connection.execute(statement), Failpoint.COMMIT_LAUNCH)
 
     def hold(self, set_id: int, wait_s: float) -> None:
         """Keep the sensors from launching a set for a while."""
@@ -124,7 +125,7 @@ class Launches:
             .where(SET.set_id == set_id)
             .values(launch_lease_expires_ms=now_ms() + int(wait_s * 1000))
         )
-        self._engine.write(lambda connection: connection.execute(statement))
+        self._engine.write(lambda connection: connection.execute(statement), Failpoint.COMMIT_LAUNCH)
 
     def settle_marks(self, set_id: int) -> None:
         """Take the due marks off documents that a pass looked at and had nothing to ask of.
@@ -151,7 +152,7 @@ class Launches:
             connection.execute(unchanged)
             connection.execute(without_attempts)
 
-        self._engine.write(transaction)
+        self._engine.write(transaction, Failpoint.COMMIT_LAUNCH)
 
     def ask_again(self, set_id: int, keys: Sequence[str], *, reset: bool) -> list[str]:
         """Mark documents due because a person asks; with ``reset`` their attempts are counted anew.
@@ -171,7 +172,10 @@ class Launches:
             .values(**values)
             .returning(DOCUMENT.document_key)
         )
-        return list(self._engine.write(lambda connection: connection.execute(statement).scalars().all()))
+        marked = self._engine.write(
+            lambda connection: connection.execute(statement).scalars().all(), Failpoint.COMMIT_LAUNCH
+        )
+        return list(marked)
 
     def live_workers(self, set_id: int) -> list[str]:
         """Return Dagster run ids (or worker ids) of live workers of a set."""

@@ -191,7 +191,9 @@ class WorkQueue:
             # counted by what returns: SQLite's driver has no row count for a statement that begins with WITH
             .returning(self._row_id)
         )
-        return self._engine.write(lambda connection: len(connection.execute(statement, {"scope": scope}).all()))
+        return self._engine.write(
+            lambda connection: len(connection.execute(statement, {"scope": scope}).all()), Failpoint.COMMIT_RECLAIM
+        )
 
     def request_cancel(self, scope: int) -> tuple[int, int]:
         """Cancel a scope: queued rows end at once, running ones get the flag. Returns both counts."""
@@ -213,7 +215,7 @@ class WorkQueue:
             ended = connection.execute(statement, {"scope": scope}).scalars().all()
             return ended.count(RowStatus.CANCELLED), ended.count(RowStatus.RUNNING)
 
-        return self._engine.write(transaction)
+        return self._engine.write(transaction, Failpoint.COMMIT_RELEASE)
 
     def stats(self, scope: int) -> QueueStats:
         """Count a scope's rows by status, in SQL."""

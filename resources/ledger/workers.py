@@ -63,12 +63,12 @@ class Workers:
             .where(WORKER.worker_id == worker_id, WORKER.ended_ms.is_(None))
             .values(beat_ms=now_ms(), lease_expires_ms=now_ms() + int(lease_s * 1000))
         )
-        self._engine.write(lambda connection: connection.execute(statement))
+        self._engine.write(lambda connection: connection.execute(statement), Failpoint.COMMIT_HEARTBEAT)
 
     def end(self, worker_id: str) -> None:
         """Record that a worker left in order."""
         statement = sa.update(workers).where(WORKER.worker_id == worker_id).values(ended_ms=now_ms())
-        self._engine.write(lambda connection: connection.execute(statement))
+        self._engine.write(lambda connection: connection.execute(statement), Failpoint.COMMIT_WORKER)
 
     def others_alive(self, set_id: int, worker_id: str) -> list[str]:
         """Return the Dagster run ids (or worker ids) of other live workers of a set."""

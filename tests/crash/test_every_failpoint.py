@@ -46,6 +46,7 @@ SLOW = {"kind": "slow", "seconds": 1.0}
 
 SCENES: dict[Failpoint, Scene] = {
     Failpoint.COMMIT_WORKER: Scene(on_pass=1, parse=True),
+    Failpoint.COMMIT_LAUNCH: Scene(on_pass=1, parse=True),
     Failpoint.COMMIT_DOCUMENTS: Scene(on_pass=4, parse=True),
     Failpoint.COMMIT_PARSE_ENQUEUE: Scene(on_pass=1, parse=True),
     Failpoint.COMMIT_PARSE_CLAIM: Scene(on_pass=1, parse=True),
@@ -55,6 +56,7 @@ SCENES: dict[Failpoint, Scene] = {
     Failpoint.COMMIT_RUN_OPEN: Scene(on_pass=1),
     Failpoint.COMMIT_ENQUEUE: Scene(on_pass=1),
     Failpoint.COMMIT_SEAL: Scene(on_pass=1),
+    Failpoint.COMMIT_RECLAIM: Scene(on_pass=1),
     Failpoint.COMMIT_CLAIM: Scene(),
     Failpoint.COMMIT_ATTEMPT_OPEN: Scene(),
     Failpoint.CALL_PROVIDER: Scene(),

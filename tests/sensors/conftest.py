@@ -11,7 +11,7 @@ import pytest
 
 from extraction_assets.sensor_targets import sensor_target
 from tests.factories import a_collection
-from tests.sensors.support import PROJECT_ROOT, Watch
+from tests.sensors.support import PROJECT_ROOT, Watch, forget_everything
 from tests.workplace import KeptOpen, Workplace
 
 if TYPE_CHECKING:
@@ -33,29 +33,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def dagster_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Dagster home with its databases, to be copied: making them takes seconds."""
+def dagster_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dg.DagsterInstance]:
+    """The Dagster instance of this test process: making its databases takes seconds."""
     home = tmp_path_factory.mktemp("dagster")
     shutil.copy(PROJECT_ROOT / "dagster.yaml", home)
     with dg.DagsterInstance.from_config(str(home)) as instance:
-        instance.add_dynamic_partitions("any", ["one"])
-    return home
-
-
-@pytest.fixture
-def dagster_home(dagster_template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A Dagster home of this test alone, named by the environment."""
-    home = tmp_path / "dagster"
-    shutil.copytree(dagster_template, home)
-    monkeypatch.setenv("DAGSTER_HOME", str(home))
-    return home
-
-
-@pytest.fixture
-def instance(dagster_home: Path) -> Iterator[dg.DagsterInstance]:
-    """The Dagster instance of that home."""
-    with dg.DagsterInstance.from_config(str(dagster_home)) as instance:
         yield instance
+
+
+@pytest.fixture
+def instance(dagster_process: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> Iterator[dg.DagsterInstance]:
+    """A Dagster instance without runs and partitions, which the environment names."""
+    monkeypatch.setenv("DAGSTER_HOME", dagster_process.root_directory)
+    yield dagster_process
+    forget_everything(dagster_process)
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 import uuid
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
@@ -11,7 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
-from dagster._core.remote_origin import RegisteredCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
+from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
+from dagster._core.remote_origin import (
+    RegisteredCodeLocationOrigin,
+    RemoteJobOrigin,
+    RemotePartitionSetOrigin,
+    RemoteRepositoryOrigin,
+)
 
 from resources.ledger.workers import WorkerIdentity
 from sensors.sweep import Sweep, SweepLimits, SweepReport
@@ -23,11 +30,13 @@ if TYPE_CHECKING:
 
     from resources.ledger import Ledger
     from resources.ledger.documents import DocumentSet
+    from resources.ledger.launches import DueSet
     from sensors.door import Launch
     from sensors.target import SensorTarget
 
 PROJECT_ROOT = Path(__file__).resolve().parents[2]
 PARTITION_TAG = "dagster/partition"
+REPOSITORY = RemoteRepositoryOrigin(RegisteredCodeLocationOrigin("document_extraction"), "__repository__")
 Status = dg.DagsterRunStatus
 END_EVENTS = {
     Status.SUCCESS: dg.DagsterEventType.RUN_SUCCESS,
@@ -61,6 +70,10 @@ class Watch:
         """Sweep once."""
         return Sweep(self.ledger, self.instance, self.target, SweepLimits(**limits), dry_run=dry_run).run(cursor)
 
+    def due(self) -> list[DueSet]:
+        """Return the due sets, by id."""
+        return self.ledger.launches.due_sets(self.target.collection.name, self.target.question(), after=0, limit=1000)
+
     def dagster_run(
         self,
         status: Status = Status.STARTED,
@@ -82,13 +95,12 @@ class Watch:
             started_s_ago: when it started.
         """
         job = job or ("__ASSET_JOB" if assets else self.target.job_name)
-        repository = RemoteRepositoryOrigin(RegisteredCodeLocationOrigin("document_extraction"), "__repository__")
         run = dg.DagsterRun(
             job_name=job,
             status=Status.STARTING if started_s_ago is not None else status,
             tags={**({PARTITION_TAG: of.partition_key} if of else {}), **(tags or {})},
             asset_selection=frozenset(assets) if assets else None,
-            remote_job_origin=RemoteJobOrigin(repository, job),  # a queued run must say who is to run it
+            remote_job_origin=RemoteJobOrigin(REPOSITORY, job),  # a queued run must say who is to run it
         )
         self.instance.add_run(run)
         if started_s_ago is not None:
@@ -96,6 +108,22 @@ class Watch:
                 run.run_id, dg.DagsterEventType.RUN_START, datetime.now(UTC) - timedelta(seconds=started_s_ago)
             )
         return run.run_id
+
+    def backfill(self, partition_keys: Sequence[str], job: str | None = None) -> None:
+        """Let a backfill of a job have been asked for, whose runs the daemon has not made yet."""
+        job = job or self.target.job_name
+        origin = RemotePartitionSetOrigin(repository_origin=REPOSITORY, partition_set_name=f"{job}_partition_set")
+        self.instance.add_backfill(
+            PartitionBackfill(
+                backfill_id=uuid.uuid4().hex[:8],
+                status=BulkActionStatus.REQUESTED,
+                backfill_timestamp=time.time(),
+                tags={},
+                from_failure=False,
+                partition_set_origin=origin,
+                partition_names=list(partition_keys),
+            )
+        )
 
     def end(self, run_id: str, status: Status) -> None:
         """Let a Dagster run have ended."""
@@ -117,7 +145,7 @@ class Watch:
 
     def made_in_the_year_2000(self, run_id: str) -> None:
         """Let a Dagster run be old."""
-        with closing(runs_database(self.instance)) as connection, connection:
+        with closing(database(self.instance)) as connection, connection:
             then = "2000-01-01 00:00:00.000000"
             connection.execute(
                 "UPDATE runs SET create_timestamp = ?, update_timestamp = ? WHERE run_id = ?", (then, then, run_id)
@@ -159,15 +187,23 @@ class Watch:
         self.instance.handle_run_event(run_id, told, at or datetime.now(UTC))
 
 
-def runs_database(instance: dg.DagsterInstance) -> sqlite3.Connection:
-    """Open the file that an instance keeps its runs in."""
-    return sqlite3.connect(Path(instance.root_directory) / "history" / "runs.db")
+def database(instance: dg.DagsterInstance, name: str = "runs") -> sqlite3.Connection:
+    """Open a file that an instance keeps its runs (``runs``) or its partitions (``runs/index``) in."""
+    return sqlite3.connect(Path(instance.root_directory) / "history" / f"{name}.db")
+
+
+def forget_everything(instance: dg.DagsterInstance) -> None:
+    """Delete all runs, backfills and partitions of an instance."""
+    for name, tables in (("runs", ("run_tags", "runs", "bulk_actions")), ("runs/index", ("dynamic_partitions",))):
+        with closing(database(instance, name)) as connection, connection:
+            for table in tables:
+                connection.execute(f"DELETE FROM {table}")  # noqa: S608 - from the constants above
 
 
 @contextmanager
 def unanswering(instance: dg.DagsterInstance) -> Iterator[None]:
     """Make every look at an instance's runs fail, by renaming their table for a while."""
-    with closing(runs_database(instance)) as connection:
+    with closing(database(instance)) as connection:
         with connection:
             connection.execute("ALTER TABLE runs RENAME TO runs_elsewhere")
         try:
@@ -175,6 +211,21 @@ def unanswering(instance: dg.DagsterInstance) -> Iterator[None]:
         finally:
             with connection:
                 connection.execute("ALTER TABLE runs_elsewhere RENAME TO runs")
+
+
+@contextmanager
+def unreadable(instance: dg.DagsterInstance, run_id: str) -> Iterator[None]:
+    """Make every look at one run fail, by spoiling what is stored of it for a while."""
+    with closing(database(instance)) as connection:
+        (body,) = connection.execute("SELECT run_body FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+        change = "UPDATE runs SET run_body = ? WHERE run_id = ?"
+        with connection:
+            connection.execute(change, ("no run", run_id))
+        try:
+            yield
+        finally:
+            with connection:
+                connection.execute(change, (body, run_id))
 
 
 def launched(report: SweepReport) -> list[str]:

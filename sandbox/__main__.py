@@ -27,7 +27,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--port", type=int, required=True, help="port to listen on; 0 takes a free one")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
-    parser.add_argument("--log", type=Path, help="append every finished request to this file, one JSON object a line; numbering and bill go on from it")
+    parser.add_argument(
+        "--log",
+        type=Path,
+        help="append every finished request to this file, one JSON object a line; numbering and bill go on from it",
+    )
     return parser
 
 

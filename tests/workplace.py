@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+import pytest
 import sqlalchemy as sa
 
 from extraction_assets.workers.prepare import scan
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from extraction_core.parsing import ParseProvider
     from resources.ledger import Ledger
     from tests.sandbox_server import SandboxServer
+
+ON_ONE_DATABASE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+"""For tests of what is decided before the ledger is asked: the other database would only repeat them."""
 
 TIMING = {
     "lease_s": 300.0,

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from extraction_assets.workers.lost_texts import LostTexts
 from extraction_assets.workers.pacer import Pacer
 from extraction_assets.workers.session import WorkerSession
 from extraction_assets.workers.tools import Tools
@@ -64,6 +65,7 @@ class TaskContext:
     pacer: Pacer
     stop: StopSignal
     in_thread: InThread
+    lost_texts: LostTexts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,9 +138,10 @@ class DocumentTask:
             return None
         match RowStatus(parse["status"]):
             case RowStatus.COMPLETED:
-                markdown = await self._context.in_thread(lambda: self._tools.parsed.markdown(parse["markdown_sha256"]))
+                markdown = await self._context.in_thread(lambda: self._parsed_text(parse))
                 if markdown is None:
-                    await self._give_up(Cause.PARSED_TEXT_LOST, "the parsed text is gone from the home; parse it again")
+                    message = "the parsed text is gone from the home, and its document has changed; launch again"
+                    await self._give_up(Cause.PARSED_TEXT_LOST, message)
                 return markdown
             case RowStatus.FAILED | RowStatus.CANCELLED:
                 retry_s = 60.0 if parse["retryable"] else None
@@ -146,6 +149,10 @@ class DocumentTask:
             case RowStatus.QUEUED | RowStatus.RUNNING:
                 await self._requeue("parsing", "the document is still being parsed", PARSE_WAIT_S)
         return None
+
+    def _parsed_text(self, parse: Mapping[str, Any]) -> str | None:
+        markdown = self._tools.parsed.markdown(parse["markdown_sha256"])
+        return self._context.lost_texts.restore(parse, self._row["document_key"]) if markdown is None else markdown
 
     def _build(self, markdown: str) -> Ready:
         """Build the request; how a second try differs is told by why the row came back."""

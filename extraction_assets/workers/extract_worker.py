@@ -18,6 +18,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from extraction_assets.workers.document_task import DocumentTask, LineStopped, TaskContext
+from extraction_assets.workers.lost_texts import LostTexts
 from extraction_assets.workers.pacer import Pacer
 from extraction_assets.workers.session import WorkerSession
 from extraction_assets.workers.tools import Tools
@@ -110,6 +111,7 @@ class ExtractWorker:
         self._line_stopped: LineStopped | None = None
         self._threads = ThreadPoolExecutor(LEDGER_THREADS, thread_name_prefix="ledger")
         self._wake = asyncio.Event()
+        self._lost_texts = LostTexts(tools, collection)
         self._context = TaskContext(
             tools=tools,
             session=session,
@@ -118,6 +120,7 @@ class ExtractWorker:
             pacer=self._pacer,
             stop=stop,
             in_thread=self._in_thread,
+            lost_texts=self._lost_texts,
         )
 
     async def run(self) -> ExtractOutcome:
@@ -131,6 +134,7 @@ class ExtractWorker:
             await self._end_tasks()
             await self._provider.close()
             self._threads.shutdown(wait=True)
+            self._lost_texts.close()
 
     async def _work(self) -> ExtractOutcome:
         while not (self._stop.why or self._line_stopped):

@@ -148,7 +148,7 @@ class SetRun:
     def _parse(self, session: WorkerSession) -> None:
         provider = self._tools.parse_provider(self._collection.settings.parse)
         with provider:
-            again = self._order.select is not Select.PENDING
+            again = self._order.select in (Select.FAILED, Select.ALL)  # what only a person asks for
             self._tools.ledger.launches.begun(self._set.set_id, current_question(self._collection, provider))
             prepare_set(self._tools, self._collection, self._set, provider, again=again)
             worker = ParseWorker(self._tools, session, self._collection, provider, self._set.set_id)

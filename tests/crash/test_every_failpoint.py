@@ -47,7 +47,7 @@ SLOW = {"kind": "slow", "seconds": 1.0}
 SCENES: dict[Failpoint, Scene] = {
     Failpoint.COMMIT_WORKER: Scene(on_pass=1, parse=True),
     Failpoint.COMMIT_LAUNCH: Scene(on_pass=1, parse=True),
-    Failpoint.COMMIT_DOCUMENTS: Scene(on_pass=4, parse=True),
+    Failpoint.COMMIT_DOCUMENTS: Scene(on_pass=3, parse=True),
     Failpoint.COMMIT_PARSE_ENQUEUE: Scene(on_pass=1, parse=True),
     Failpoint.COMMIT_PARSE_CLAIM: Scene(on_pass=1, parse=True),
     Failpoint.READ_SOURCE: Scene(on_pass=5, parse=True),

@@ -8,7 +8,7 @@ import shutil
 import sqlite3
 import uuid
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -124,7 +124,7 @@ class Ran:
 
     run_id: str
     status: dg.DagsterRunStatus
-    events: Sequence[dg.DagsterEvent]
+    events: Sequence[dg.DagsterEvent] = field(repr=False)
     log_lines: Sequence[str]
     entries: int
 
@@ -135,10 +135,8 @@ class Ran:
 
     def materialized(self) -> dict[str, dict[str, Any]]:
         """Return asset -> metadata of what the run materialized."""
-        found = [
-            event.step_materialization_data.materialization for event in self.events if event.is_step_materialization
-        ]
-        return {made.asset_key.path[-1]: values_of(made.metadata) for made in found}
+        found = [event for event in self.events if event.is_step_materialization]
+        return _by_asset(event.step_materialization_data.materialization for event in found)
 
     def observed(self) -> dict[str, dict[str, Any]]:
         """Return asset -> metadata of what the run observed."""
@@ -152,8 +150,10 @@ class Ran:
         return {evaluation.check_name: evaluation.passed for evaluation in found}
 
     def failure(self) -> str:
-        """Return what the failed step said."""
-        return next(event.step_failure_data.error_display_string for event in self.events if event.is_step_failure)
+        """Return why the step failed, in the words of the project."""
+        (failed,) = [event.step_failure_data for event in self.events if event.is_step_failure]
+        assert failed.user_failure_data is not None, failed.error_display_string
+        return failed.user_failure_data.description
 
 
 class Orchestrator:
@@ -225,8 +225,9 @@ def elsewhere(place: Place, collection: str, barrier: Barrier | None = None) -> 
     child = processes.start(_launch_here, dict(os.environ), place.root / f"{uuid.uuid4()}.log", collection, barrier)
     try:
         yield
-    finally:
         assert processes.end_of(child) == 0
+    finally:
+        child.kill()
 
 
 def _launch_here(variables: dict[str, str], log: Path, collection: str, barrier: Barrier | None) -> None:

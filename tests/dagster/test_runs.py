@@ -17,6 +17,8 @@ from tests.dagster.support import PARTITION_TAG, Place, Ran, a_document, documen
 if TYPE_CHECKING:
     from tests.sandbox_server import SandboxServer
 
+pytestmark = pytest.mark.timeout(300)
+
 
 def called(sandbox: SandboxServer) -> list[int]:
     """The numbers of the documents that the provider was asked about, sorted; one that was asked twice stands twice."""
@@ -96,7 +98,7 @@ def test_a_reexecuted_run_goes_on_with_the_open_extraction_run(place: Place, san
         ) as again:
             assert again.success
     assert not stopped.succeeded
-    assert "stopped, documents left as they were: not_authorized" in stopped.failure()
+    assert "stopped, documents left as they were: authentication: HTTP 401" in stopped.failure()
     assert place.sql("SELECT status, completed_count FROM extraction_runs") == [
         {"status": "completed", "completed_count": 3}
     ]

@@ -66,7 +66,9 @@ def test_a_locked_database_is_tried_again_until_the_lock_goes(ledger: Ledger, da
 @only_sqlite
 def test_a_write_transaction_has_the_lock_from_its_beginning(ledger: Ledger, database_url: str) -> None:
     def begin_another(_: sa.Connection) -> None:
-        with closing(sqlite3.connect(database_url.removeprefix("sqlite:///"), timeout=0, isolation_level=None)) as other:
+        with closing(
+            sqlite3.connect(database_url.removeprefix("sqlite:///"), timeout=0, isolation_level=None)
+        ) as other:
             other.execute("BEGIN IMMEDIATE")
 
     with pytest.raises(sqlite3.OperationalError, match="database is locked"):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
+import sqlalchemy as sa
 from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
 from dagster._core.remote_origin import (
     RegisteredCodeLocationOrigin,
@@ -20,6 +21,8 @@ from dagster._core.remote_origin import (
     RemoteRepositoryOrigin,
 )
 
+from resources.ledger.tables import extraction_results, workers
+from resources.ledger.types import now_ms
 from resources.ledger.workers import WorkerIdentity
 from sensors.sweep import Sweep, SweepLimits, SweepReport
 from tests.factories import LEASE_S, a_document, ask
@@ -56,6 +59,16 @@ class Watch:
 
     def __init__(self, ledger: Ledger, instance: dg.DagsterInstance, target: SensorTarget) -> None:
         self.ledger, self.instance, self.target = ledger, instance, target
+
+    @property
+    def folder(self) -> Path:
+        """The folder of this test; the source is the folder ``docs`` in it."""
+        return Path(self.target.collection.source).parent
+
+    def age_files(self, seconds: int) -> None:
+        """Let all files of the source have been changed so many seconds after 1970."""
+        for path in Path(self.target.collection.source).rglob("*.*"):
+            os.utime(path, (seconds, seconds))
 
     def sets(self, *folders: str, documents: int = 1) -> list[DocumentSet]:
         """Register document sets that were never asked for, each with so many documents."""
@@ -133,9 +146,10 @@ class Watch:
         """Do as the daemon does after a tick: queue a run for every launch."""
         return [self.dagster_run(Status.QUEUED, of=launch.due.document_set) for launch in launches]
 
-    def runs(self) -> list[dg.DagsterRun]:
-        """Return all Dagster runs, oldest first."""
-        return list(reversed(self.instance.get_runs()))
+    def runs(self, of: DocumentSet | None = None) -> list[dg.DagsterRun]:
+        """Return all Dagster runs, or those of one document set, oldest first."""
+        tags = {PARTITION_TAG: of.partition_key} if of else None
+        return list(reversed(self.instance.get_runs(dg.RunsFilter(tags=tags))))
 
     def status_of(self, run_id: str) -> Status:
         """Return a Dagster run's status."""
@@ -165,8 +179,8 @@ class Watch:
 
     def everybody_dies(self) -> None:
         """Let all signs of life and all claims have run out."""
-        execute(self.ledger, "UPDATE workers SET lease_expires_ms = 1, beat_ms = 1")
-        execute(self.ledger, "UPDATE extraction_results SET lease_expires_ms = 1 WHERE status = 'running'")
+        for table, held in ((workers, sa.true()), (extraction_results, extraction_results.c.status == "running")):
+            execute(self.ledger, sa.update(table).where(held).values(lease_expires_ms=now_ms() - 1))
 
     def lease_runs_out(self) -> None:
         """Let all launch leases have run out."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.factories import some_files
+from tests.workplace import ON_ONE_DATABASE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -129,6 +130,7 @@ def test_a_document_that_is_never_served_leaves_the_others_done_and_may_be_tried
     assert not any(attempt["counted"] for attempt in books.attempts if attempt["result_id"] == row["result_id"])
 
 
+@ON_ONE_DATABASE
 @pytest.mark.parametrize("kind", ["thinking_first", "fenced", "trailing_text", "prose_around"])
 def test_an_answer_in_odd_clothes_is_an_answer(workplace: Workplace, kind: str) -> None:
     workplace.sandbox.faults([fault("R700", kind=kind)])

@@ -137,14 +137,43 @@ def test_a_document_with_nul_bytes_is_stored_and_done(workplace: Workplace) -> N
     workplace.books.assert_settled()
 
 
-def test_parsed_text_that_is_gone_fails_with_that_reason_and_no_call(workplace: Workplace) -> None:
-    collection = workplace.collection(some_files(2))
-    workplace.run(collection, Order(extract=False))
+def lose_parsed_text(workplace: Workplace) -> None:
+    """Let the home be emptied while the ledger stays, as when a container comes up anew."""
     for path in (workplace.home / "parsed").rglob("*.md"):
         path.unlink()
+
+
+def test_parsed_text_that_is_gone_is_parsed_again_from_the_same_bytes(workplace: Workplace) -> None:
+    collection = workplace.collection(some_files(2))
+    workplace.run(collection, Order(extract=False))
+    lose_parsed_text(workplace)
     workplace.run(collection)
-    assert {"parsed_text_lost"} == {row["reason"] for row in workplace.books.results}
+    assert workplace.books.statuses() == {"completed": 2}
+    assert len(workplace.books.parse_runs) == len(list((workplace.home / "parsed").rglob("*.md"))) == 2
+
+
+class ChangeAt:
+    """Failpoints that change a file before the run is opened: after it was read and parsed."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __call__(self, name: Failpoint) -> None:
+        if name == Failpoint.COMMIT_RUN_OPEN:
+            self._path.write_bytes(b"Model: R1\n\nPrice USD: 1\n")
+
+
+def test_parsed_text_that_is_gone_with_its_document_fails_with_that_reason_and_is_done_by_the_next_run(
+    workplace: Workplace,
+) -> None:
+    collection = workplace.collection(some_files(1))
+    workplace.run(collection, Order(extract=False))
+    lose_parsed_text(workplace)
+    workplace.run(collection, failpoints=ChangeAt(workplace.source / "dell" / "r700.md"))
+    assert ["parsed_text_lost"] == [row["reason"] for row in workplace.books.results]
     assert workplace.calls() == []
+    workplace.run(collection)
+    assert workplace.books.result("r700.md")["status"] == "completed"
 
 
 def test_a_failed_row_never_takes_the_place_of_a_completed_one(workplace: Workplace) -> None:

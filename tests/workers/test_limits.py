@@ -10,6 +10,7 @@ import pytest
 
 from tests.core.handed_cases import TEXTS, needs_cases
 from tests.factories import some_files
+from tests.workplace import ON_ONE_DATABASE
 
 if TYPE_CHECKING:
     from tests.workplace import Workplace
@@ -63,6 +64,7 @@ def too_long(workplace: Workplace, text: str) -> tuple[int, int]:
     return int(tokens), int(limit)
 
 
+@ON_ONE_DATABASE
 def test_a_document_beyond_the_context_fails_before_any_call_with_both_numbers(workplace: Workplace) -> None:
     tokens, limit = too_long(workplace, "Model: R700 and more. " * 60_000 + "\n\nPrice USD: 1\n")
     assert limit == LIMIT
@@ -70,6 +72,7 @@ def test_a_document_beyond_the_context_fails_before_any_call_with_both_numbers(w
     assert len(workplace.sandbox.requests()) == 1
 
 
+@ON_ONE_DATABASE
 def test_a_document_near_the_limit_is_counted_by_the_provider_and_not_billed(workplace: Workplace) -> None:
     tokens, limit = too_long(workplace, "請求書の合計。" * 40_000)
     assert 200_000 < tokens < 300_000
@@ -78,6 +81,7 @@ def test_a_document_near_the_limit_is_counted_by_the_provider_and_not_billed(wor
 
 
 @needs_cases
+@ON_ONE_DATABASE
 def test_the_long_document_of_the_collection_of_cases_is_never_cut(workplace: Workplace) -> None:
     text = (TEXTS / "longer-than-context.txt").read_text(encoding="utf-8")
     tokens, _ = too_long(workplace, text)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.factories import some_files
+from tests.workplace import ON_ONE_DATABASE
 
 if TYPE_CHECKING:
     from tests.workplace import Workplace
@@ -98,6 +99,7 @@ def test_a_wait_is_kept_by_all_documents(workplace: Workplace) -> None:
     assert gaps(calls)[refused] >= 0.6 - CLOCK_S
 
 
+@ON_ONE_DATABASE
 def test_a_refusal_lowers_the_number_of_calls_in_flight(workplace: Workplace) -> None:
     workplace.sandbox.faults([not_served("0.3", times=AT_ONCE)])
     workplace.sandbox.hold("answers", times=None)
@@ -110,6 +112,7 @@ def test_a_refusal_lowers_the_number_of_calls_in_flight(workplace: Workplace) ->
     child.join()
 
 
+@ON_ONE_DATABASE
 @pytest.mark.parametrize("header", [None, "soon"])
 def test_without_a_time_told_the_wait_is_our_own(workplace: Workplace, header: str | None) -> None:
     workplace.sandbox.faults([not_served(header, status=529)])

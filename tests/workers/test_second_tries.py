@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.factories import some_files
+from tests.workplace import ON_ONE_DATABASE
 
 if TYPE_CHECKING:
     from tests.workplace import Workplace
+
+pytestmark = ON_ONE_DATABASE
 
 NOT_SERVED = {"kind": "status", "status": 529, "headers": {"retry-after": "0.05"}}
 

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from extraction_assets.workers.set_run import Order, Result
+from extraction_core.failpoints import Failpoint
 from extraction_core.states import Select
 from tests.factories import SCHEMA, some_files
+from tests.workplace import ON_ONE_DATABASE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,6 +83,7 @@ def test_what_can_change_an_answer_is_asked_anew(workplace: Workplace, change: s
     assert len(workplace.books.parse_runs) == 3
 
 
+@ON_ONE_DATABASE
 @pytest.mark.parametrize(
     "setting", [{"concurrency": 1}, {"max_attempts": 5}, {"max_cost_usd": "9"}, {"fail_above": 0.5}]
 )
@@ -137,6 +140,20 @@ def test_equal_bytes_under_two_names_are_parsed_once_and_extracted_twice(workpla
     assert len(workplace.books.parse_runs) == 1
     assert workplace.books.statuses() == {"completed": 2}
     assert len(workplace.calls()) == len(workplace.books.files()) == 2
+
+
+@pytest.mark.parametrize(
+    ("select", "again"), [(Select.PENDING, False), (Select.DUE, False), (Select.FAILED, True), (Select.ALL, True)]
+)
+def test_only_a_person_has_what_failed_for_good_parsed_again(
+    workplace: Workplace, select: Select, *, again: bool
+) -> None:
+    collection = workplace.collection({"dell/blank.txt": "  \n", "dell/r700.md": some_files(1)["dell/r700.md"]})
+    workplace.run(collection)
+    readings: list[Failpoint] = []
+    workplace.run(collection, Order(select=select), failpoints=readings.append)
+    assert (3 if again else 2) == len(workplace.books.parse_runs)
+    assert again == (Failpoint.READ_SOURCE in readings)
 
 
 def test_an_empty_set_has_nothing_to_do(workplace: Workplace) -> None:

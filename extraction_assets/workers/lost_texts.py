@@ -1,0 +1,70 @@
+"""Parsed text that is gone from the home: parsed again from the same bytes.
+
+The ledger may outlive the home, for instance when it is a server and the home is a container's disk. A completed parse
+run is not done again, and need not be: its text is addressed by its content, so the same bytes give it back.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import Any
+
+from extraction_assets.workers.prepare import source_of
+from extraction_assets.workers.tools import Tools
+from extraction_core.collection import Collection
+from extraction_core.fingerprints import sha256_hex
+from extraction_core.parsing import ParsedDocument, ParseProvider
+
+
+class LostTexts:
+    """Restores parsed text of one collection. Thread-safe; the parser starts with the first text that is missing.
+
+    Args:
+        tools: the resources.
+        collection: the collection, whose source is read.
+    """
+
+    def __init__(self, tools: Tools, collection: Collection) -> None:
+        self._tools, self._collection = tools, collection
+        self._lock = threading.Lock()
+        self._open = ExitStack()
+        self._started: ParseProvider | None = None
+
+    def restore(self, parse_run: Mapping[str, Any], document_key: str) -> str | None:
+        """Parse a document again and store its text.
+
+        Args:
+            parse_run: the completed parse run whose text is missing.
+            document_key: a document with the bytes that it stands for.
+
+        Returns:
+            The Markdown; None when the document's bytes or the parser are not those of the parse run any more.
+
+        Raises:
+            OutputStoreError: the text could not be written.
+        """
+        try:
+            data = source_of(self._collection).read(document_key)
+        except OSError:
+            return None
+        provider = self._provider()
+        if (sha256_hex(data), provider.version) != (parse_run["content_hash"], parse_run["provider_version"]):
+            return None
+        parsed = provider.parse(data, document_key)
+        if not isinstance(parsed, ParsedDocument):
+            return None
+        self._tools.parsed.put(parse_run["parse_key"], parsed)
+        return self._tools.parsed.markdown(parse_run["markdown_sha256"])
+
+    def close(self) -> None:
+        """End the parser, if it was started."""
+        self._open.close()
+
+    def _provider(self) -> ParseProvider:
+        with self._lock:
+            if self._started is None:
+                provider = self._tools.parse_provider(self._collection.settings.parse)
+                self._started = self._open.enter_context(provider)
+            return self._started

@@ -39,7 +39,10 @@ class ExitCode(IntEnum):
 
 
 def reporting_errors(command: Callable[P, None]) -> Callable[P, None]:
-    """Turn what we raise on purpose into one line on stderr and exit code 2; other errors keep their traceback."""
+    """Turn what we raise on purpose, and places that cannot be used, into one line on stderr and exit code 2.
+
+    Other errors keep their traceback.
+    """
 
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -47,6 +50,11 @@ def reporting_errors(command: Callable[P, None]) -> Callable[P, None]:
             command(*args, **kwargs)
         except DocumentExtractionError as error:
             click.echo(f"error: {error}", err=True)
+            sys.exit(ExitCode.WRONG_USE)
+        except BrokenPipeError:  # the reader has seen enough: click ends the command quietly
+            raise
+        except OSError as error:
+            click.echo(f"error: {error}. Check that EXTRACTION_HOME and the sources can be used.", err=True)
             sys.exit(ExitCode.WRONG_USE)
         except (KeyboardInterrupt, click.Abort):
             click.echo("interrupted", err=True)

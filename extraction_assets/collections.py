@@ -89,6 +89,8 @@ class _StrictLoader(yaml.SafeLoader):
         seen: set[Hashable] = set()
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
+            if not isinstance(key, Hashable):
+                continue  # the constructor below says so, with the line
             if key in seen:
                 message = f"the key {key!r} stands twice"
                 raise yaml.constructor.ConstructorError(None, None, message, key_node.start_mark)
@@ -107,6 +109,10 @@ def _read_yaml(file: Path) -> dict[str, Any]:
     except yaml.MarkedYAMLError as error:
         line = f"line {error.problem_mark.line + 1}" if error.problem_mark else None
         raise ConfigurationError(str(file), line, f"{error.problem}.", "Correct the YAML.") from None
+    except yaml.reader.ReaderError as error:
+        raise ConfigurationError(
+            str(file), f"position {error.position}", f"{error.reason}.", "Remove the control character."
+        ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(
             str(file), None, f"cannot be read: {error}.", "Make it a readable UTF-8 file."
@@ -124,17 +130,18 @@ def _settings(file: Path, attributes: object) -> CollectionFile:
     except ValidationError as error:
         first = error.errors()[0]
         field = "attributes." + ".".join(str(part) for part in first["loc"])
-        raise ConfigurationError(str(file), field, f"{first['msg']}.", _remedy(first["type"], field)) from None
+        raise ConfigurationError(str(file), field, f"{first['msg']}.", _remedy(first["type"], first["loc"])) from None
 
 
-def _remedy(kind: str, field: str) -> str:
-    name = field.removeprefix("attributes.").split(".")[0]
-    if kind == "extra_forbidden":
+def _remedy(kind: str, loc: tuple[int | str, ...]) -> str:
+    """Return the remedy for a field; a mistake inside of it, such as in a grouping, is answered with what it takes."""
+    name, inside = str(loc[0]), len(loc) > 1
+    if kind == "extra_forbidden" and not inside:
         known = ", ".join(sorted(model.alias or key for key, model in CollectionFile.model_fields.items()))
         return f"Remove it or correct its name; the fields are {known}."
     if name == "mode":
         return "Use `mode: realtime`."
-    if kind == "missing":
+    if kind == "missing" and not inside:
         return f"Add `{name}`."
     described = next((m.description for k, m in CollectionFile.model_fields.items() if name in (k, m.alias)), None)
     return f"Expected: {described}" if described else "Correct the value."

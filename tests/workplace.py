@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Self
 import pytest
 import sqlalchemy as sa
 
+from extraction_assets.workers.orders import Order, Report
 from extraction_assets.workers.prepare import scan
-from extraction_assets.workers.set_run import Order, Report, SetRun
+from extraction_assets.workers.set_run import SetRun
 from extraction_assets.workers.tools import Tools
 from extraction_core.failpoints import Failpoints, no_failpoints
 from extraction_core.fingerprints import sha256_hex

@@ -15,7 +15,8 @@ from extraction_assets.assets.keys import ALL_EXTRACTED, ALL_PARSED, FILES_MATCH
 from extraction_assets.assets.outcome import SetState
 from extraction_assets.assets.run_config import ExtractionConfig, selection
 from extraction_assets.partitions import document_sets
-from extraction_assets.workers.set_run import Order, Report, Result, SetRun
+from extraction_assets.workers.orders import Order, Report, Result
+from extraction_assets.workers.set_run import SetRun
 from extraction_assets.workers.tools import Tools, build_tools
 from extraction_core.collection import Collection
 from extraction_core.errors import ConfigurationError

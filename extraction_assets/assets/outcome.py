@@ -13,7 +13,7 @@ from typing import Any
 
 import dagster as dg
 
-from extraction_assets.workers.set_run import Report
+from extraction_assets.workers.orders import Report
 from extraction_assets.workers.tools import Tools
 from extraction_core.causes import REMEDIES_FOR_A_PERSON, Cause
 from extraction_core.collection import Collection

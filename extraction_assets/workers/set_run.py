@@ -10,13 +10,11 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from enum import StrEnum
-from typing import Any
 
 from extraction_assets.workers.extract_worker import Ending, ExtractOutcome, ExtractWorker, Stop, StopSignal
+from extraction_assets.workers.orders import Order, ProgressLine, Report, Result
 from extraction_assets.workers.parse_worker import ParseWorker
 from extraction_assets.workers.prepare import current_question, prepare_set
 from extraction_assets.workers.session import WorkerSession
@@ -34,71 +32,6 @@ PROGRESS_EVERY_S = 5.0
 LOOK_EVERY_S = 0.5
 FAULT_WAIT_S = 600.0
 """After a stopped line or a fault the sensors leave a set alone for this long: it needs a person, not another run."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Order:
-    """What a launch asks for.
-
-    Attributes:
-        extract: False when only the parsing is wanted.
-        documents: keys that limit the run, or None.
-        dagster_run_id: the Dagster run that asks, if any.
-        is_cancelled: tells whether a person cancelled that run; any other interruption only releases what is held.
-    """
-
-    select: Select = Select.PENDING
-    documents: Sequence[str] | None = None
-    extract: bool = True
-    dagster_run_id: str | None = None
-    is_cancelled: Callable[[], bool] = lambda: False
-
-
-class Result(StrEnum):
-    """How a pass ended."""
-
-    PARSED = "parsed"
-    NOTHING_TO_DO = "nothing_to_do"
-    CLOSED = "closed"
-    HELD_BY_OTHERS = "held_by_others"
-    LINE_STOPPED = "line_stopped"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Report:
-    """What a pass did. ``run`` is the extraction run as the ledger has it, None when none was needed.
-
-    Attributes:
-        calls: calls made in this extraction run.
-        seconds: wall time of this pass.
-        reason: why the line was stopped, or who holds the rest.
-    """
-
-    result: Result
-    run: Mapping[str, Any] | None
-    seconds: float
-    reason: str = ""
-    unknown_documents: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProgressLine:
-    """Where an extraction run stands, from SQL."""
-
-    total: int
-    done: int
-    failed: int
-    cost_usd: Any
-    per_second: float
-
-    def __str__(self) -> str:
-        """Return the line for the log."""
-        left = (self.total - self.done) / self.per_second if self.per_second else None
-        eta = f", about {left:.0f} s left" if left else ""
-        return (
-            f"{self.done}/{self.total} documents, {self.failed} failed, ${self.cost_usd:.6f}, "
-            f"{self.per_second:.1f} documents/s{eta}"
-        )
 
 
 class SetRun:

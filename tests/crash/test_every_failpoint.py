@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from extraction_assets.workers.set_run import Order
+from extraction_assets.workers.orders import Order
 from extraction_core.failpoints import Failpoint
 from tests import processes
 from tests.factories import some_files

@@ -111,7 +111,7 @@ def test_a_schema_that_cannot_be_used_is_named_with_its_own_file(
         pytest.param(b"attributes:\n  source: a\n  source: b\n", "line 3", "'source' stands twice", id="a key twice"),
         pytest.param(b"attributes: {source: a\n", "line 2", "expected", id="not YAML"),
         pytest.param(b"attributes:\n  source: {{ folder }}\n", "line 2", "unhashable key", id="a template"),
-        pytest.param(b"attributes: \x07\n", None, "special characters", id="a control character"),
+        pytest.param(b"attributes: \x07\n", "position 12", "special characters", id="a control character"),
         pytest.param(b"attributes: {source: \xe9}\n", None, "utf-8", id="not UTF-8"),
         pytest.param(b"- source\n", None, "is not a mapping", id="a list"),
         pytest.param(b"source: documents\n", "attributes", "is missing", id="no attributes"),
@@ -219,9 +219,7 @@ def test_the_arrows_between_the_packages_hold() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize(
-    "command", [("dg", "check", "yaml"), ("dagster", "definitions", "validate")], ids=lambda command: " ".join(command)
-)
+@pytest.mark.parametrize("command", [("dg", "check", "yaml"), ("dagster", "definitions", "validate")], ids=" ".join)
 def test_a_mistake_fails_the_check_with_file_field_and_remedy(tmp_path: Path, command: tuple[str, ...]) -> None:
     project = ProjectCopy(tmp_path)
     # the first of the two collections: of several files of one type, `dg check yaml` looks at the last only

@@ -64,8 +64,9 @@ def watch(ledger: Ledger, instance: dg.DagsterInstance, tmp_path: Path, environm
 
 @pytest.fixture(scope="session")
 def parser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KeptOpen]:
-    """A parse provider with its server, for all tests of this process."""
+    """A parse provider whose server is up, for all tests of this process."""
     provider = KeptOpen(scratch_folder=tmp_path_factory.mktemp("scratch"))
+    provider.parse(b"text", "first.txt")
     yield provider
     provider.close()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import sys
 import time
 import uuid
 from contextlib import closing, contextmanager
@@ -64,6 +65,12 @@ class Watch:
     def folder(self) -> Path:
         """The folder of this test; the source is the folder ``docs`` in it."""
         return Path(self.target.collection.source).parent
+
+    def folder_of(self, partition_key: str) -> str:
+        """Return the real name of a document set."""
+        document_set = self.ledger.documents.find_set(self.target.collection.name, partition_key)
+        assert document_set is not None
+        return document_set.folder
 
     def age_files(self, seconds: int) -> None:
         """Let all files of the source have been changed so many seconds after 1970."""
@@ -240,6 +247,27 @@ def unreadable(instance: dg.DagsterInstance, run_id: str) -> Iterator[None]:
         finally:
             with connection:
                 connection.execute(change, (body, run_id))
+
+
+_watched: list[tuple[str, list[str]]] = []
+
+
+def _note_opening(event: str, arguments: tuple[Any, ...]) -> None:
+    """Hear of every file that this process opens: an audit hook cannot be removed, so it listens while asked to."""
+    if event == "open" and _watched and str(arguments[0]).startswith(_watched[-1][0]):
+        _watched[-1][1].append(str(arguments[0]))
+
+
+@contextmanager
+def opened_below(folder: Path) -> Iterator[list[str]]:
+    """Collect the files below a folder that are opened meanwhile."""
+    opened: list[str] = []
+    sys.addaudithook(_note_opening)
+    _watched.append((str(folder), opened))
+    try:
+        yield opened
+    finally:
+        _watched.pop()
 
 
 def launched(report: SweepReport) -> list[str]:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from extraction_assets.workers.orders import Order
 from extraction_assets.workers.prepare import scan
-from extraction_assets.workers.set_run import Order
 from extraction_core.failpoints import Failpoint
 from extraction_core.states import Select
 from tests.core.handed_cases import CASES, TEXTS, needs_cases

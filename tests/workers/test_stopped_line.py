@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from extraction_assets.workers.set_run import Result
+from extraction_assets.workers.orders import Result
 from extraction_core.errors import ConfigurationError
 from extraction_core.failpoints import Failpoint
 from resources.ledger.tables import metadata

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from extraction_assets.workers.set_run import Result
+from extraction_assets.workers.orders import Result
 from tests import processes
 from tests.factories import some_files
 

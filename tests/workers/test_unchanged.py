@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from extraction_assets.workers.set_run import Order, Result
+from extraction_assets.workers.orders import Order, Result
 from extraction_core.failpoints import Failpoint
 from extraction_core.states import Select
 from tests.factories import SCHEMA, some_files

@@ -6,12 +6,12 @@ import asyncio
 import json
 import logging
 import random
-import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from extraction_assets.workers.asking import Asking, Ready, attempt_plan
 from extraction_assets.workers.lost_texts import LostTexts
 from extraction_assets.workers.pacer import Pacer
 from extraction_assets.workers.session import WorkerSession
@@ -22,8 +22,8 @@ from extraction_core.causes import POLICIES, Cause, Remedy
 from extraction_core.collection import Collection
 from extraction_core.errors import OutputPathError, OutputStoreFullError
 from extraction_core.failpoints import Failpoint
-from extraction_core.pricing import TokenUsage, context_tokens, cost_usd, token_usage
-from extraction_core.prompting import LARGEST_REQUEST_BYTES, SecondTry, build_request, prompt_bytes, token_bounds
+from extraction_core.pricing import context_tokens, cost_usd, token_usage
+from extraction_core.prompting import LARGEST_REQUEST_BYTES, prompt_bytes, token_bounds
 from extraction_core.retry import GiveUp, History, Requeue, RetryRules, StopLine, decide
 from extraction_core.states import RowStatus
 from resources.ledger.attempts import Answer, AttemptPlan, KeptAnswer, NotOpened, Opened
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
-LARGEST_OUTPUT_TOKENS = 64_000
 BUDGET_WAIT_S = 1.0
 PARSE_WAIT_S = 1.0
 
@@ -68,21 +67,13 @@ class TaskContext:
     lost_texts: LostTexts
 
 
-@dataclass(frozen=True, kw_only=True)
-class Ready:
-    """A request that may be sent, and what it stands for."""
-
-    request: Mapping[str, Any]
-    second_try: str | None
-
-
 class DocumentTask:
     """Carries one claimed row to its end, or back to the queue."""
 
     def __init__(self, context: TaskContext, claim: Claimed) -> None:
         self._context, self._claim, self._held, self._row = context, claim, claim.held, claim.row
         self._tools, self._collection = context.tools, context.collection
-        self._second_try = _special_remedy(self._row["reason"])
+        self._asking = Asking(context.collection.question, claim.row)
 
     async def run(self) -> None:
         """Do it. Bad documents, answers and calls become rows; a defect of ours becomes this row's failure alone.
@@ -106,12 +97,12 @@ class DocumentTask:
         markdown = await self._load_markdown()
         if markdown is None:
             return
-        ready = self._build(markdown)
+        ready = self._asking.build(markdown)
         if not await self._fits(ready.request):
             return
         if not await self._may_call():
             return
-        plan = self._plan(ready)
+        plan = attempt_plan(ready)
         max_attempts = self._collection.settings.max_attempts
         opened = await self._context.in_thread(lambda: self._tools.ledger.attempts.open(self._held, plan, max_attempts))
         match opened:
@@ -154,25 +145,6 @@ class DocumentTask:
         markdown = self._tools.parsed.markdown(parse["markdown_sha256"])
         return self._context.lost_texts.restore(parse, self._row["document_key"]) if markdown is None else markdown
 
-    def _build(self, markdown: str) -> Ready:
-        """Build the request; how a second try differs is told by why the row came back."""
-        question, second_try = self._collection.question, None
-        match self._second_try:
-            case Remedy.LARGER:
-                second_try = SecondTry(max_output_tokens=self._larger_limit)
-            case Remedy.ASK_AGAIN:
-                problem = self._row["message"] or self._row["reason"]
-                second_try = SecondTry(max_output_tokens=question.max_output_tokens, problem=problem)
-            case _:
-                pass
-        return Ready(request=build_request(question, markdown, second_try), second_try=self._second_try)
-
-    @property
-    def _larger_limit(self) -> int:
-        """The output limit of the one try after a cut answer; no more than the first when that is at the top."""
-        limit = self._collection.question.max_output_tokens
-        return min(limit * 2, max(LARGEST_OUTPUT_TOKENS, limit))
-
     async def _fits(self, request: Mapping[str, Any]) -> bool:
         """Fail a document that exceeds the provider's limits before any call, with sizes."""
         size = len(json.dumps(request, ensure_ascii=False).encode("utf-8", "replace"))
@@ -211,24 +183,6 @@ class DocumentTask:
             await asyncio.sleep(max(pacer.pause_s, 0.05) * (1 + random.random() / 20))
         await self._give_back()
         return False
-
-    def _plan(self, ready: Ready) -> AttemptPlan:
-        request = ready.request
-        _, most = token_bounds(prompt_bytes(request))
-        worst = TokenUsage(
-            input_tokens=0,
-            cache_write_5m_tokens=most,
-            cache_write_1h_tokens=0,
-            cache_read_tokens=0,
-            output_tokens=request["max_tokens"],
-        )
-        return AttemptPlan(
-            token=str(uuid.uuid4()),
-            model=request["model"],
-            max_output_tokens=request["max_tokens"],
-            reserved_usd=cost_usd(request["model"], worst, at=datetime.now(UTC), batch=False),
-            second_try=ready.second_try,
-        )
 
     async def _call(self, ready: Ready, plan: AttemptPlan, attempt_id: int) -> None:
         asked_at, ticket = datetime.now(UTC), self._context.pacer.begin_call()
@@ -297,14 +251,11 @@ class DocumentTask:
         """Decide what follows from a failed try, and carry it out."""
         policy = POLICIES[failed.cause]
         waits = policy.remedy is Remedy.WAIT
-        at_the_top = (
-            policy.remedy is Remedy.LARGER and self._larger_limit == self._collection.question.max_output_tokens
-        )
         known = await self._context.in_thread(lambda: self._tools.ledger.attempts.history(self._held.row_id))
         history = History(
             counted_attempts=known["counted"],
             refusals_to_serve=known["refusals"] + waits,
-            same_remedy_used=at_the_top or policy.remedy in known["second_tries"],
+            same_remedy_used=policy.remedy in known["second_tries"] or self._asking.is_at_the_top(policy.remedy),
         )
         settings, timing = self._collection.settings, self._tools.timing
         rules = RetryRules(max_attempts=settings.max_attempts, retry_in_run_s=timing.retry_in_run_s)
@@ -331,7 +282,7 @@ class DocumentTask:
     async def _requeue(
         self, reason: str, message: str, wait_s: float, *, judged: int | None = None, refused: bool = False
     ) -> None:
-        if self._second_try and judged is None:  # it brought no answer, so it is still to be made
+        if self._asking.second_try and judged is None:  # it brought no answer, so it is still to be made
             reason, message = self._row["reason"], self._row["message"]
         failed = Failed(reason=reason, message=message, attempt_id=judged)
         await self._context.in_thread(
@@ -340,9 +291,3 @@ class DocumentTask:
 
     async def _give_back(self) -> None:
         await self._context.in_thread(lambda: self._tools.ledger.results.release([self._held]))
-
-
-def _special_remedy(reason: str | None) -> Remedy | None:
-    """Return how the next try of a row differs from its first, told by why the row came back."""
-    remedy = POLICIES[Cause(reason)].remedy if reason in set(Cause) else None
-    return remedy if remedy in (Remedy.LARGER, Remedy.ASK_AGAIN) else None

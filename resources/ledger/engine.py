@@ -8,6 +8,7 @@ connection: every verb of the ledger is written to bear that.
 
 from __future__ import annotations
 
+import logging
 import random
 import threading
 import time
@@ -24,6 +25,7 @@ from extraction_core.errors import ConfigurationError
 from extraction_core.failpoints import Failpoint, Failpoints, no_failpoints
 
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 
 BUSY_TIMEOUT_MS = 60_000
 RETRY_FOR_S = 90.0
@@ -91,13 +93,16 @@ class LedgerEngine:
 
     def _retrying(self, once: Callable[[], T]) -> T:
         give_up_at = time.monotonic() + RETRY_FOR_S
-        wait_s = FIRST_RETRY_S
+        wait_s, told = FIRST_RETRY_S, False
         while True:
             try:
                 return once()
             except exc.DBAPIError as error:
                 if not is_transient(error) or time.monotonic() > give_up_at:
                     raise
+                if wait_s == LONGEST_RETRY_S and not told:  # longer than a passing lock: whoever waits should know
+                    log.warning("the ledger at %s does not answer; trying for up to %.0f s", self.url, RETRY_FOR_S)
+                    told = True
             time.sleep(wait_s * (0.5 + random.random() / 2))
             wait_s = min(wait_s * 2, LONGEST_RETRY_S)
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sqlalchemy import exc
+
+from extraction_core.errors import LedgerError
 from extraction_core.failpoints import Failpoints, no_failpoints
 from resources.ledger import finalization, migrate
 from resources.ledger.attempts import Attempts
@@ -29,12 +32,18 @@ class Ledger:
 
     Raises:
         SchemaTooNewError: the database was migrated by a newer version of this project.
+        LedgerError: the database refuses us, or has not answered for a minute and a half.
     """
 
     def __init__(self, url: str, failpoints: Failpoints = no_failpoints) -> None:
         self.engine = LedgerEngine(url, failpoints)
         try:
             migrate.upgrade(self.engine)
+        except exc.DBAPIError as error:
+            self.engine.close()
+            reason = " ".join(str(error.orig).split())
+            msg = f"The ledger at {self.engine.url} cannot be used: {reason}. Check EXTRACTION_LEDGER_URL."
+            raise LedgerError(msg) from error
         except BaseException:
             self.engine.close()
             raise

@@ -512,6 +512,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(ledger: Ledger) -> None:
         assert process.stdout.readline().startswith("home ")
         process.stdout.close()
         assert process.stderr.read() == ""
+    assert process.returncode != 0  # it did write into the closed pipe
 
 
 # documentation

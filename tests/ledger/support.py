@@ -79,12 +79,12 @@ class HoldAt:
         self._go_on.set()
 
 
-def wait_until_blocked(postgres_url: str) -> None:
-    """Block until a connection of the database waits for another one's lock (PostgreSQL)."""
+def wait_until_blocked(postgres_url: str, unless: Future[Any] | None = None) -> None:
+    """Block until a connection of the database waits for another one's lock (PostgreSQL), or a future is done."""
     waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
     deadline = monotonic() + PATIENCE_S
     with psycopg.connect(postgres_url, autocommit=True) as connection:
-        while connection.execute(waiting).fetchone() == (0,):
+        while connection.execute(waiting).fetchone() == (0,) and not (unless and unless.done()):
             assert monotonic() < deadline, "nobody waits"
 
 

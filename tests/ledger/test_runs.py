@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -230,6 +231,23 @@ def test_a_seal_counts_what_is_being_filled_at_that_moment(
             wait_until_blocked(database_url)
             hold.go_on()
             assert (filling.result(), sealing.result()) == (3, 3)
+
+
+@only_postgres
+def test_a_run_is_not_sealed_between_a_fill_s_look_at_it_and_its_rows(
+    ledger: Ledger, make_ledger: MakeLedger, database_url: str, document_set: DocumentSet
+) -> None:
+    run_id, filler, sealing = a_run(ledger, document_set, keys=[], seal=False), make_ledger(), []
+    with ThreadPoolExecutor(1) as pool:
+
+        def seal_after_the_look(_c: object, _cursor: object, statement: str, *_: object) -> None:
+            if "FROM extraction_runs" in statement and not sealing:
+                sealing.append(pool.submit(ledger.runs.seal, run_id))
+                wait_until_blocked(database_url, unless=sealing[0])
+
+        event.listen(filler.engine.raw, "after_cursor_execute", seal_after_the_look)
+        assert filler.runs.fill(run_id, a_selection(document_set)) == 3
+    assert sealing[0].result() == 3
 
 
 def test_filling_and_sealing_at_one_moment_leave_a_count_that_fits_the_rows(

@@ -203,16 +203,15 @@ def test_an_exhausted_document_is_seen_in_metadata_check_and_status_and_no_tag_l
     sandbox.faults([{"kind": "status", "status": 500, "times": None, "match": r"Model: R1\b"}])
     with orchestrating(place) as dagster:
         first = dagster.launch("servers")
-        shown = [first]
-        for select in ("failed", "pending", "due"):
-            shown.append(dagster.launch("servers", tags={"extraction/select": select}))
+        selects = ("failed", "pending", "due")
+        again = [dagster.launch("servers", tags={"extraction/select": select}) for select in selects]
         evaluations = [
             event.asset_check_evaluation_data
             for event in first.events
             if event.event_type_value == "ASSET_CHECK_EVALUATION"
         ]
     assert len(sandbox.requests()) == 2
-    for ran in shown:
+    for ran in (first, *again):
         metadata = ran.observed()["extractions"]
         assert (metadata["documents_failed"], metadata["documents_exhausted"]) == (1, 1)
         assert "retry --reset-attempts" in metadata["failures"][0]["remedy"]
@@ -228,7 +227,9 @@ def test_an_exhausted_document_is_seen_in_metadata_check_and_status_and_no_tag_l
 
 
 def test_the_retry_command_resets_attempts_and_says_which_documents_it_does_not_know(
-    ledger: Ledger, instance: dg.DagsterInstance, environment: None
+    ledger: Ledger,
+    instance: dg.DagsterInstance,  # noqa: ARG001 - the command finds it by the environment
+    environment: None,  # noqa: ARG001 - the same
 ) -> None:
     command = CliRunner()
     assert command.invoke(main, ["scan", "--collection", "invoices"]).exit_code == ExitCode.ALL_GOOD

@@ -19,7 +19,7 @@ $(READY): requirements.lock pyproject.toml
 	  uv pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock && \
 	  uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable . ; \
 	else \
-	  $(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock && \
+	  $(BIN)/python -m pip install --quiet --no-deps --require-hashes -r requirements.lock && \
 	  $(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable . ; \
 	fi
 	@touch $@

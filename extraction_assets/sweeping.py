@@ -38,7 +38,8 @@ class Swept:
     def lines(self) -> list[str]:
         """Return what people read: a summary, then each set with its reason."""
         would = "would launch" if self.dry_run else "launched"
-        lines = [f"{self.collection}: {self.report}"]
+        done = " (dry run: nothing was changed)" if self.dry_run else ""
+        lines = [f"{self.collection}: {self.report}{done}"]
         lines += [f"  {would} {launch.due.document_set.folder}" for launch in self.report.launches]
         lines += [f"  held back {held.due.document_set.folder}: {held.reason}" for held in self.report.held_back]
         return lines

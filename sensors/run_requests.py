@@ -23,7 +23,7 @@ def run_requests(target: SensorTarget, launches: Sequence[Launch]) -> list[dg.Ru
         dg.RunRequest(
             run_key=f"{target.collection.name}:{launch.due.document_set.set_id}:{launch.number}:{now}",
             partition_key=launch.due.document_set.partition_key,
-            tags={SELECT_TAG: Select.DUE, LAUNCH_TAG: str(launch.number)},
+            tags={SELECT_TAG: Select.DUE.value, LAUNCH_TAG: str(launch.number)},  # plain: enums do not serialize
         )
         for launch in launches
     ]

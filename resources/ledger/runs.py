@@ -85,7 +85,7 @@ class Runs:
                 select=Select(row["selection"]),
                 documents=row["selected_keys"],
                 sealed=row["sealed"],
-                joined=row["run_id"] != inserted,
+                joined=inserted is None,
             )
 
         return self._engine.write(transaction, Failpoint.COMMIT_RUN_OPEN)

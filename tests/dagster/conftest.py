@@ -25,9 +25,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.filterwarnings(OF_DAGSTER))
 
 
+@pytest.fixture(scope="session")
+def furnished(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """A place without collections whose databases are made."""
+    place = Place(tmp_path_factory.mktemp("furnished"))
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        place.enter(monkeypatch)
+        place.scan()
+    return place
+
+
 @pytest.fixture
-def place(tmp_path: Path, sandbox: SandboxServer, monkeypatch: pytest.MonkeyPatch) -> Place:  # noqa: ARG001 - leads calls
+def place(
+    tmp_path: Path,
+    furnished: Place,
+    sandbox: SandboxServer,  # noqa: ARG001 - it leads the calls to itself
+    monkeypatch: pytest.MonkeyPatch,
+) -> Place:
     """An empty place, whose calls go to the sandbox."""
-    place = Place(tmp_path)
+    place = Place(tmp_path, like=furnished)
     place.enter(monkeypatch)
     return place

@@ -113,8 +113,10 @@ class Story:
 
 
 @pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory, sandbox_process: SandboxServer) -> Iterator[Stage]:
-    place = Place(tmp_path_factory.mktemp("place"))
+def stage(
+    tmp_path_factory: pytest.TempPathFactory, furnished: Place, sandbox_process: SandboxServer
+) -> Iterator[Stage]:
+    place = Place(tmp_path_factory.mktemp("place"), like=furnished)
     for failing in FAILING:
         place.add(f"failing_{failing}", documents(DOCUMENTS, marked=failing, mark=MARK), concurrency=64)
     place.add("tolerant", documents(DOCUMENTS, marked=50, mark=MARK), concurrency=64, fail_above=0.6)

@@ -65,7 +65,7 @@ LOADING = """
 
 
 @pytest.fixture
-def place(tmp_path: Path, sandbox: SandboxServer, monkeypatch: pytest.MonkeyPatch) -> Place:  # noqa: ARG001 - leads calls
+def place(tmp_path: Path, sandbox: SandboxServer, monkeypatch: pytest.MonkeyPatch) -> Place:  # noqa: ARG001 - it leads the calls to itself
     """A place of its own, where the sample collections were scanned."""
     place = Place(tmp_path)
     place.enter(monkeypatch)

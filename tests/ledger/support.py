@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import psycopg
 import pytest
 import sqlalchemy as sa
+from sqlalchemy import event
 
 from resources.ledger.tables import metadata
 from resources.ledger.types import now_ms
@@ -86,6 +87,14 @@ def wait_until_blocked(postgres_url: str, unless: Future[Any] | None = None) -> 
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         while connection.execute(waiting).fetchone() == (0,) and not (unless and unless.done()):
             assert monotonic() < deadline, "nobody waits"
+
+
+def driver_errors(*ledgers: Ledger) -> list[str]:
+    """Return a list that fills with every error of the databases' drivers from now on, retried ones included."""
+    errors: list[str] = []
+    for ledger in ledgers:
+        event.listen(ledger.engine.raw, "handle_error", lambda context: errors.append(str(context.original_exception)))
+    return errors
 
 
 def execute(ledger: Ledger, statement: sa.Executable | str) -> None:

@@ -322,6 +322,13 @@ def test_a_spent_budget_is_not_waited_for(ledger: Ledger) -> None:
     assert len(rows(ledger, "attempts")) == 1
 
 
+def test_money_of_other_runs_does_not_weigh_on_a_budget(ledger: Ledger) -> None:
+    elsewhere = a_run(ledger, a_set(ledger, 1, collection="other", folder="elsewhere"))
+    open_attempt(ledger, claim_one(ledger, elsewhere), reserved_usd=Decimal(100))
+    held = claim_one(ledger, a_run(ledger, documents=1, max_cost_usd=Decimal("0.50")))
+    assert isinstance(ledger.attempts.open(held, a_plan(reserved_usd=Decimal("0.50")), 3), Opened)
+
+
 def test_of_many_openings_that_race_for_the_last_room_of_a_budget_one_wins(
     ledger: Ledger, make_ledger: MakeLedger
 ) -> None:

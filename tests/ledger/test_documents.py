@@ -11,7 +11,7 @@ from extraction_core.errors import ConfigurationError
 from extraction_core.partitions import partition_key
 from resources.ledger.tables import document_sets
 from tests.factories import FOLDER, a_document, a_set, fingerprint
-from tests.ledger.support import execute, one_row, rows, together
+from tests.ledger.support import driver_errors, execute, one_row, rows, together
 
 if TYPE_CHECKING:
     from resources.ledger import Ledger
@@ -132,15 +132,17 @@ def test_listings_of_more_than_one_statement_s_rows_are_registered_whole(ledger:
 
 
 def test_listings_registered_at_one_moment_leave_one_row_per_document(ledger: Ledger, make_ledger: MakeLedger) -> None:
-    documents = [*listing(40), *listing(40, OTHER)]
-    orders = [documents, documents[::-1], documents[40:] + documents[:40], documents]
+    documents = [*listing(240), *listing(240, OTHER)]
+    orders = [documents, documents[::-1], documents[240:] + documents[:240], documents]
     ledgers = [make_ledger() for _ in orders]
+    errors = driver_errors(*ledgers)
     registrations = together(4, lambda number: ledgers[number].documents.register("servers", orders[number]))
     keys = sorted(row["document_key"] for row in rows(ledger, "documents"))
     assert keys == sorted(document.key for document in documents)
     assert [registration.removed for registration in registrations] == [0, 0, 0, 0]
     assert {registration.sets for registration in registrations} == {registrations[0].sets}
     assert len(rows(ledger, "document_sets")) == 2
+    assert errors == []
 
 
 def test_a_partition_key_that_another_folder_has_is_an_error(ledger: Ledger) -> None:

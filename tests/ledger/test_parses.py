@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.factories import LEASE_S, a_parse_request, a_set, claim_parses, fingerprint, needed_parses
-from tests.ledger.support import one_row, rows, together
+from tests.ledger.support import driver_errors, one_row, rows, together
 
 if TYPE_CHECKING:
     from resources.ledger import Ledger
@@ -75,10 +75,11 @@ def test_enqueuing_at_one_moment_makes_one_run_per_key(ledger: Ledger, make_ledg
     requests = [a_parse_request(str(number)) for number in range(30)]
     ledgers = [make_ledger() for _ in range(4)]
     orders = [requests, requests[::-1], requests[15:] + requests[:15], requests]
+    errors = driver_errors(*ledgers)
     ids = together(4, lambda number: ledgers[number].parses.enqueue(orders[number], again=False))
     assert ids == [ids[0]] * 4
     assert sorted(ids[0].values()) == [row["parse_run_id"] for row in rows(ledger, "parse_runs")]
-    assert len(ids[0]) == 30
+    assert (len(ids[0]), errors) == (30, [])
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
-from sqlalchemy import event
 
 from extraction_core.failpoints import Failpoint
 from resources.ledger.engine import LedgerEngine
@@ -17,6 +16,7 @@ from tests.ledger.support import (
     HoldAt,
     Line,
     database_now_ms,
+    driver_errors,
     execute,
     in_background,
     only_postgres,
@@ -212,10 +212,8 @@ def test_heartbeats_over_the_same_rows_do_not_deadlock(
     line = make_line(200)
     held = line.claim(200)
     execute(line.ledger, f"ANALYZE {line.table.name}")
-    errors: list[str] = []
     ledgers = [make_ledger() for _ in range(4)]
-    for other in ledgers:
-        event.listen(other.engine.raw, "handle_error", lambda context: errors.append(str(context.original_exception)))
+    errors = driver_errors(*ledgers)
 
     def beat(number: int) -> None:
         queue = ledgers[number].results if line.queue is line.ledger.results else ledgers[number].parses

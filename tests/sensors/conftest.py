@@ -10,6 +10,7 @@ import dagster as dg
 import pytest
 
 from extraction_assets.sensor_targets import sensor_target
+from tests.dagster.support import Place
 from tests.factories import a_collection
 from tests.sensors.support import PROJECT_ROOT, Watch, forget_everything
 from tests.workplace import KeptOpen, Workplace
@@ -76,3 +77,17 @@ def workplace(tmp_path: Path, database_url: str, sandbox: SandboxServer, parser:
     """A home, a ledger and a sandbox."""
     with Workplace(tmp_path, database_url, sandbox, parser) as place:
         yield place
+
+
+@pytest.fixture
+def place(
+    tmp_path: Path,
+    sandbox: SandboxServer,  # noqa: ARG001 - leads calls
+    instance: dg.DagsterInstance,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Place:
+    """Collections of their own, on the Dagster instance of this test process."""
+    place = Place(tmp_path / "place")
+    place.enter(monkeypatch)
+    monkeypatch.setenv("DAGSTER_HOME", instance.root_directory)
+    return place

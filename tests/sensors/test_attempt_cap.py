@@ -26,8 +26,6 @@ from tests.ledger.support import execute, rows
 from tests.sensors.support import Watch, launched
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import dagster as dg
 
     from resources.ledger import Ledger
@@ -82,20 +80,6 @@ class Attempted:
 def attempted(workplace: Workplace, sandbox: SandboxServer, instance: dg.DagsterInstance) -> Attempted:
     """One document with :data:`CAP` attempts."""
     return Attempted(workplace, sandbox, instance)
-
-
-@pytest.fixture
-def place(
-    tmp_path: Path,
-    sandbox: SandboxServer,  # noqa: ARG001 - leads calls
-    instance: dg.DagsterInstance,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Place:
-    """Collections of their own, on the Dagster instance of this test process."""
-    place = Place(tmp_path / "place")
-    place.enter(monkeypatch)
-    monkeypatch.setenv("DAGSTER_HOME", instance.root_directory)
-    return place
 
 
 def test_no_launch_passes_the_cap(attempted: Attempted) -> None:
@@ -214,7 +198,7 @@ def test_an_exhausted_document_is_seen_in_metadata_check_and_status_and_no_tag_l
     for ran in (first, *again):
         metadata = ran.observed()["extractions"]
         assert (metadata["documents_failed"], metadata["documents_exhausted"]) == (1, 1)
-        assert "retry --reset-attempts" in metadata["failures"][0]["remedy"]
+        assert "retry --reset-attempts" in metadata["failures"].records[0].data["remedy"]
         assert ran.checks()["all_documents_extracted"] is False
     (check,) = [one for one in evaluations if one.check_name == "all_documents_extracted"]
     assert check.metadata["documents_exhausted"].value == 1

@@ -85,7 +85,10 @@ class OldLedger:
         }  # fmt: skip
         if lease_s is not None:
             values |= {"status": "running", "owner": "w", "lease_expires_ms": self._now_ms + int(lease_s * 1000)}
-        self._execute(sa.text(f"UPDATE extraction_runs SET request_count = request_count + 1 WHERE run_id = {run_id}"))
+        run = extraction_runs.c
+        self._execute(
+            sa.update(extraction_runs).where(run.run_id == run_id).values(request_count=run.request_count + 1)
+        )
         return self._insert(extraction_results, **{**values, **changes})
 
     def _insert(self, table: sa.Table, **values: Any) -> int:
@@ -147,7 +150,7 @@ def test_afterwards_the_database_refuses_a_second_active_result(old: OldLedger, 
     old.result(document, "a", 1)
     old.result(document, "a", 2)
     Ledger(bare_database_url).close()
-    with pytest.raises(sa.exc.IntegrityError, match="ux_extraction_results_active|document_id"):
+    with pytest.raises(sa.exc.IntegrityError, match=r"ux_extraction_results_active|document_id"):
         old.result(document, "a", 3)
 
 

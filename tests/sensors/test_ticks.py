@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 import dagster as dg
 import pytest
+from dagster._core.definitions.sensor_definition import SensorExecutionData
 
 from extraction_assets.assets.document_set import build_document_set_assets
 from extraction_assets.components import DocumentCollection
@@ -117,7 +118,8 @@ def test_an_instance_that_lacks_a_partition_gets_it_and_dagster_takes_the_whole_
         repository_name="__repository__",
         repository_def=definitions.get_repository_def(),
     ) as context:
-        data = sensor.evaluate_tick(context)
+        told = sensor.evaluate_tick(context)
+    data = dg.deserialize_value(dg.serialize_value(told), SensorExecutionData)  # on its way to the daemon
     (request,) = data.run_requests or []
     assert request.tags[PARTITION_TAG] == request.partition_key
     (added,) = data.dynamic_partitions_requests

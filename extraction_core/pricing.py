@@ -19,6 +19,9 @@ from genai_prices import Usage, calc_price
 
 USD_SCALE = Decimal("1e-12")
 PRICES_VERSION = f"genai-prices {version('genai-prices')}"
+COUNTS = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+MOST_TOKENS = 1_000_000_000
+"""More than any context: a larger count is a defect of whoever counted."""
 DEFAULT_CONTEXT_TOKENS = 200_000
 """Assumed for a model that the price list does not know: the smallest context of the models on offer."""
 
@@ -40,7 +43,7 @@ class TokenUsage:
 
 
 def token_usage(message: Mapping[str, Any]) -> TokenUsage | None:
-    """Read the usage of a message body: null counts as 0, a missing usage is unknown (None)."""
+    """Read the usage of a message body: null is 0; a missing usage, or a count that is none, is unknown (None)."""
     usage = message.get("usage")
     if not isinstance(usage, Mapping):
         return None
@@ -49,20 +52,26 @@ def token_usage(message: Mapping[str, Any]) -> TokenUsage | None:
         return None
     detail = counts.get("cache_creation")
     split = cast("Mapping[str, Any]", detail if isinstance(detail, Mapping) else {})
-    written = _count(counts, "cache_creation_input_tokens")
-    hour = _count(split, "ephemeral_1h_input_tokens")
+    found = [_count(counts.get(name)) for name in COUNTS] + [_count(split.get("ephemeral_1h_input_tokens"))]
+    plain, output, written, read, hour = found
+    if plain is None or output is None or written is None or read is None or hour is None:
+        return None
     return TokenUsage(
-        input_tokens=_count(counts, "input_tokens"),
+        input_tokens=plain,
         cache_write_5m_tokens=max(written - hour, 0),
         cache_write_1h_tokens=hour,
-        cache_read_tokens=_count(counts, "cache_read_input_tokens"),
-        output_tokens=_count(counts, "output_tokens"),
+        cache_read_tokens=read,
+        output_tokens=output,
     )
 
 
-def _count(counts: Mapping[str, Any], name: str) -> int:
-    value = counts.get(name)
-    return int(value) if isinstance(value, int | float | Decimal) else 0
+def _count(value: object) -> int | None:
+    """Return a number of tokens; None for what cannot be one. An answer must not be lost to an odd count."""
+    if value is None:
+        return 0
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST_TOKENS:
+        return None
+    return value
 
 
 def cost_usd(model: str, usage: TokenUsage, *, at: datetime, batch: bool) -> Decimal | None:

@@ -38,7 +38,7 @@ SERVE_UNTIL_INPUT_ENDS = """
 echo ready
 read -r _
 "$1/pg_ctl" stop -s -m immediate -D "$2"
-rm -rf "$2"
+rm -rf "${2%/*}" 2>/dev/null
 """
 
 

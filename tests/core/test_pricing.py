@@ -135,7 +135,14 @@ def test_cache_writes_without_a_time_to_live_are_of_five_minutes() -> None:
     assert token_usage({"usage": counts}) == usage(input=1, write_5m=300, output=2)
 
 
-odd_counts = st.none() | st.booleans() | st.integers(-5, 10**9) | st.text(max_size=3) | st.lists(st.integers())
+@pytest.mark.parametrize("count", [-1, True, "12", 1.5, [], 10**30])
+def test_a_count_that_is_none_makes_the_usage_unknown_and_not_smaller(count: object) -> None:
+    good = {"input_tokens": 1, "output_tokens": 2, "cache_read_input_tokens": 3}
+    for name in good:
+        assert token_usage({"usage": {**good, name: count}}) is None
+
+
+odd_counts = st.none() | st.booleans() | st.integers(-5, 10**40) | st.text(max_size=3) | st.lists(st.integers())
 COUNTS = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 odd_usage = st.fixed_dictionaries(
     dict.fromkeys(COUNTS, odd_counts),

@@ -50,29 +50,6 @@ def documents(count: int, *, marked: int = 0, mark: str = "") -> dict[str, str]:
     }
 
 
-def write_collection(
-    folder: Path,
-    source: Path,
-    files: Mapping[str, str | bytes],
-    *,
-    schema: Mapping[str, Any] | str = SCHEMA,
-    instructions: str = INSTRUCTIONS,
-    **attributes: Any,
-) -> Path:
-    """Write the documents, and a ``defs.yaml`` with its schema and instructions into ``folder``. Returns its path."""
-    source.mkdir(parents=True, exist_ok=True)
-    for key, content in files.items():
-        path = source / key
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
-    folder.mkdir(parents=True)
-    (folder / "schema.json").write_text(schema if isinstance(schema, str) else json.dumps(schema))
-    (folder / "instructions.md").write_text(instructions)
-    content = {"type": COMPONENT_TYPE, "attributes": {"source": str(source), **attributes}}
-    (folder / "defs.yaml").write_text(yaml.safe_dump(content))
-    return folder / "defs.yaml"
-
-
 class Place:
     """A folder with everything of its own: collections, sources, Dagster's home, ledger and outputs.
 
@@ -103,10 +80,19 @@ class Place:
         """Return the folder of a collection's documents."""
         return self.root / "sources" / collection
 
-    def add(self, name: str, files: Mapping[str, str | bytes], **more: Any) -> None:
-        """Add a collection; one set of all its documents unless ``partition_by`` says otherwise."""
-        settings = {"partition_by": {"directory": 0}, **more}
-        write_collection(self.collections / name, self.source(name), files, **settings)
+    def add(self, name: str, files: Mapping[str, str | bytes], **attributes: Any) -> None:
+        """Write documents and a collection of them: one set of all unless ``partition_by`` says otherwise."""
+        source, folder = self.source(name), self.collections / name
+        source.mkdir(parents=True)
+        for key, content in files.items():
+            path = source / key
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content.encode() if isinstance(content, str) else content)
+        folder.mkdir()
+        (folder / "schema.json").write_text(json.dumps(SCHEMA))
+        (folder / "instructions.md").write_text(INSTRUCTIONS)
+        settings = {"source": str(source), "partition_by": {"directory": 0}, **attributes}
+        (folder / "defs.yaml").write_text(yaml.safe_dump({"type": COMPONENT_TYPE, "attributes": settings}))
 
     def scan(self) -> list[Scanned]:
         """Register all documents, and the sets as partitions."""

@@ -250,8 +250,9 @@ def test_many_documents_and_failures_make_few_events_and_none_of_them_large(
 ) -> None:
     place.add("servers", documents(200, marked=150, mark="declined here"), concurrency=64)
     sandbox.faults([{"kind": "refusal", "times": None, "match": "declined here"}])
+    unknown = [f"missing/{number:060d}" for number in range(500)]
     with orchestrating(place) as dagster:
-        ran = dagster.launch("servers", tags={"extraction/documents": ",".join(documents(200)) + ",x" * 500})
+        ran = dagster.launch("servers", tags={"extraction/documents": ",".join([*documents(200), *unknown])})
     assert ran.observed()["extractions"]["documents_failed"] == 150
     assert ran.entries < 60
     assert max(event_sizes(place, ran)) < 16_000

@@ -80,12 +80,14 @@ class HoldAt:
         self._go_on.set()
 
 
-def wait_until_blocked(postgres_url: str, unless: Future[Any] | None = None) -> None:
-    """Block until a connection of the database waits for another one's lock (PostgreSQL), or a future is done."""
+def wait_until_blocked(postgres_url: str, *, at_least: int = 1, unless: Future[Any] | None = None) -> None:
+    """Block until so many connections of the database wait for others' locks (PostgreSQL), or a future is done."""
     waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
     deadline = monotonic() + PATIENCE_S
     with psycopg.connect(postgres_url, autocommit=True) as connection:
-        while connection.execute(waiting).fetchone() == (0,) and not (unless and unless.done()):
+        while connection.execute(f"SELECT ({waiting}) < %s", [at_least]).fetchone() == (True,):
+            if unless and unless.done():
+                return
             assert monotonic() < deadline, "nobody waits"
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
 import sqlalchemy as sa
 
@@ -11,7 +13,16 @@ from extraction_core.errors import ConfigurationError
 from extraction_core.partitions import partition_key
 from resources.ledger.tables import document_sets
 from tests.factories import FOLDER, a_document, a_set, fingerprint
-from tests.ledger.support import driver_errors, execute, one_row, rows, together
+from tests.ledger.support import (
+    driver_errors,
+    execute,
+    in_background,
+    one_row,
+    only_postgres,
+    rows,
+    together,
+    wait_until_blocked,
+)
 
 if TYPE_CHECKING:
     from resources.ledger import Ledger
@@ -132,17 +143,39 @@ def test_listings_of_more_than_one_statement_s_rows_are_registered_whole(ledger:
 
 
 def test_listings_registered_at_one_moment_leave_one_row_per_document(ledger: Ledger, make_ledger: MakeLedger) -> None:
-    documents = [*listing(240), *listing(240, OTHER)]
-    orders = [documents, documents[::-1], documents[240:] + documents[:240], documents]
+    documents = [*listing(40), *listing(40, OTHER)]
+    orders = [documents, documents[::-1], documents[40:] + documents[:40], documents]
     ledgers = [make_ledger() for _ in orders]
-    errors = driver_errors(*ledgers)
     registrations = together(4, lambda number: ledgers[number].documents.register("servers", orders[number]))
     keys = sorted(row["document_key"] for row in rows(ledger, "documents"))
     assert keys == sorted(document.key for document in documents)
     assert [registration.removed for registration in registrations] == [0, 0, 0, 0]
     assert {registration.sets for registration in registrations} == {registrations[0].sets}
     assert len(rows(ledger, "document_sets")) == 2
-    assert errors == []
+
+
+@only_postgres
+def test_listings_in_different_order_do_not_deadlock(
+    ledger: Ledger, make_ledger: MakeLedger, database_url: str
+) -> None:
+    document_set, ledgers = a_set(ledger, 1), [make_ledger(), make_ledger()]
+    errors = driver_errors(*ledgers)
+    in_the_middle = (
+        "INSERT INTO documents (set_id, collection, document_key, size_bytes, signature, registered_ms) "
+        "VALUES (%s, 'servers', %s, 1, '1', 1)"
+    )
+    other = psycopg.connect(database_url)
+    other.execute(in_the_middle, [document_set.set_id, a_document(4).key])
+    with (
+        in_background(lambda: ledgers[0].documents.register("servers", listing(9))) as upwards,
+        in_background(lambda: ledgers[1].documents.register("servers", listing(9)[::-1])) as downwards,
+        closing(other),
+    ):
+        wait_until_blocked(database_url, at_least=2)
+        other.rollback()
+        upwards.result()
+        downwards.result()
+    assert (errors, len(rows(ledger, "documents"))) == ([], 9)
 
 
 def test_a_partition_key_that_another_folder_has_is_an_error(ledger: Ledger) -> None:

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
-from extraction_core.errors import SchemaTooNewError
+from extraction_core.errors import LedgerError, SchemaTooNewError
 from resources.ledger import Ledger
 from resources.ledger.engine import LedgerEngine
 from resources.ledger.migrate import LOCK_KEY, VERSION_TABLE, current_revision
@@ -180,7 +180,7 @@ def test_a_ledger_of_a_newer_version_is_refused_by_the_name_of_its_schema(bare_d
 def test_a_migration_that_fails_leaves_nothing_behind(bare_database_url: str) -> None:
     with closing(LedgerEngine(bare_database_url)) as engine:
         engine.write(lambda connection: connection.execute(sa.text("CREATE TABLE attempts (in_the_way INTEGER)")))
-        with pytest.raises(sa.exc.DBAPIError, match="already exists"):
+        with pytest.raises(LedgerError, match="already exists"):
             Ledger(bare_database_url)
         assert tables_of(engine) == {"attempts"}
         engine.write(lambda connection: connection.execute(sa.text("DROP TABLE attempts")))

@@ -87,6 +87,7 @@ def place(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Place:
     """Collections of their own, on the Dagster instance of this test process."""
+    (tmp_path / "place").mkdir()
     place = Place(tmp_path / "place")
     place.enter(monkeypatch)
     monkeypatch.setenv("DAGSTER_HOME", instance.root_directory)

@@ -66,12 +66,6 @@ class Watch:
         """The folder of this test; the source is the folder ``docs`` in it."""
         return Path(self.target.collection.source).parent
 
-    def folder_of(self, partition_key: str) -> str:
-        """Return the real name of a document set."""
-        document_set = self.ledger.documents.find_set(self.target.collection.name, partition_key)
-        assert document_set is not None
-        return document_set.folder
-
     def age_files(self, seconds: int) -> None:
         """Let all files of the source have been changed so many seconds after 1970."""
         for path in Path(self.target.collection.source).rglob("*.*"):

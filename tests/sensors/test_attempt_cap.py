@@ -17,11 +17,12 @@ from extraction_assets.workers.orders import Order, Result
 from extraction_assets.workers.set_run import SetRun
 from extraction_core.causes import Cause
 from extraction_core.errors import ConfigurationError
+from extraction_core.failpoints import Failpoint
 from extraction_core.states import Select
 from resources.environment import read_environment
 from sensors.document_inbox import look_at_source
 from tests.dagster.support import Place, documents, orchestrating
-from tests.factories import a_run, a_selection, ask, claim_one, fail, open_attempt, some_files
+from tests.factories import Crash, CrashAt, a_run, a_selection, ask, claim_one, fail, open_attempt, some_files
 from tests.ledger.support import execute, rows
 from tests.sensors.support import Watch, launched
 
@@ -91,6 +92,17 @@ def test_no_launch_passes_the_cap(attempted: Attempted) -> None:
     assert attempted.calls == CAP
     assert [row["reason"] for row in attempted.workplace.books.results] == ["server_error"] * CAP
     assert attempted.workplace.books.result(KEY)["message"].endswith("(all 3 attempts are used)")
+
+
+def test_an_attempt_counts_from_the_moment_it_is_opened_so_that_a_crash_loop_ends(attempted: Attempted) -> None:
+    for _ in range(CAP):
+        with pytest.raises(Crash):
+            attempted.workplace.run(attempted.collection, failpoints=CrashAt(Failpoint.CALL_PROVIDER))
+    assert attempted.run() is Result.CLOSED
+    (row,) = attempted.workplace.books.results
+    assert (row["status"], row["reason"]) == ("failed", "exhausted")
+    assert attempted.calls == 0
+    assert launched(attempted.watch.sweep()) == []
 
 
 def test_the_sensors_leave_an_exhausted_document_alone(attempted: Attempted) -> None:

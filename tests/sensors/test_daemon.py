@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from tests.dagster.support import Place
     from tests.sandbox_server import SandboxServer
 
-FOLDERS, DOCUMENTS_EACH = 4, 15
+FOLDERS, DOCUMENTS_EACH = 3, 20
 DOCUMENTS = FOLDERS * DOCUMENTS_EACH
-FLAPS, FLAP_S = 4, 3.0
+FLAPS, FLAP_S = 3, 3.0
 CAP = 3
 
 pytestmark = pytest.mark.timeout(400)

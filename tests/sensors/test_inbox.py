@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from extraction_assets.collections import load_collections
 from extraction_assets.partitions import add_document_sets
 from extraction_assets.sensor_targets import sensor_target
 from extraction_assets.workers.orders import Order
@@ -21,8 +22,7 @@ from extraction_core.states import Select
 from resources.ledger.documents import Registration
 from sensors.document_inbox import look_at_source
 from tests.core.handed_cases import NAMES, needs_cases
-from tests.dagster.location import COLLECTIONS_VARIABLE
-from tests.dagster.support import write_collection
+from tests.dagster.support import a_document
 from tests.factories import a_collection, a_run, ask, claim_one, complete, some_files
 from tests.ledger.support import in_background, only_sqlite, rows
 from tests.sensors.support import PARTITION_TAG, PROJECT_ROOT, Watch, held_back, launched, opened_below
@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     import dagster as dg
 
     from extraction_core.failpoints import Failpoint
+    from resources.ledger import Ledger
     from tests.conftest import MakeLedger
+    from tests.dagster.support import Place
     from tests.sandbox_server import SandboxServer
     from tests.workplace import Workplace
 
@@ -236,25 +238,28 @@ def test_equal_content_under_two_names_is_two_documents_parsed_once(workplace: W
 @needs_cases
 @only_sqlite
 def test_folders_with_awkward_names_are_sets_that_the_command_line_of_dagster_can_select(
-    watch: Watch, monkeypatch: pytest.MonkeyPatch
+    ledger: Ledger, instance: dg.DagsterInstance, place: Place
 ) -> None:
     names = json.loads((NAMES / "partition-keys.json").read_text(encoding="utf-8"))
     folders = [name for name in names if name and "/" not in name and len(name.encode()) <= LONGEST_NAME]
-    files = {f"{folder}/a.txt": f"Model: R{number}" for number, folder in enumerate(folders)}
-    write_collection(watch.folder / "collections" / "servers", watch.folder / "docs", files)
-    registration = look(watch)
-    assert sorted(found.folder for found in registration.sets) == sorted(folders)
-    keys = [found.partition_key for found in registration.sets]
-    assert all(KEY_SHAPE.fullmatch(key) for key in keys)
-    assert len(set(keys)) == len(folders)
-    assert {found.folder: found.partition_key for found in registration.sets} == {
-        folder: partition_key(folder) for folder in folders
-    }
-    add_document_sets(watch.instance, "servers", keys)
-    monkeypatch.setenv(COLLECTIONS_VARIABLE, str(watch.folder / "collections"))
+    files = {f"{folder}/a.txt": a_document(number) for number, folder in enumerate(folders)}
+    place.add("servers", files, partition_by={"directory": 1})
+    watch = Watch(ledger, instance, sensor_target(load_collections(place.collections)[0]))
+    keys = {found.folder: found.partition_key for found in look(watch).sets}
+    assert keys == {folder: partition_key(folder) for folder in folders}
+    assert all(KEY_SHAPE.fullmatch(key) for key in keys.values())
+    assert len(set(keys.values())) == len(folders)
+    add_document_sets(instance, "servers", list(keys.values()))
+    left_out, *selected = folders
     command = [sys.executable, "-m", "dagster", "job", "backfill", "-m", "tests.dagster.location"]
-    command += ["-j", watch.target.job_name, "--partitions", ",".join(keys[1:]), "--noprompt"]
+    command += [
+        "-j",
+        watch.target.job_name,
+        "--noprompt",
+        "--partitions",
+        ",".join(keys[folder] for folder in selected),
+    ]
     ended = subprocess.run(command, cwd=PROJECT_ROOT, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
-    assert {run.tags[PARTITION_TAG] for run in watch.runs()} == set(keys[1:])
-    assert launched(watch.sweep()) == [watch.folder_of(keys[0])]
+    assert {run.tags[PARTITION_TAG] for run in watch.runs()} == {keys[folder] for folder in selected}
+    assert launched(watch.sweep()) == [left_out]

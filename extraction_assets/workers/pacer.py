@@ -1,7 +1,8 @@
 """One pace for all calls of a process: when the provider does not serve, everybody waits, and fewer call afterwards.
 
 A refusal to serve (429, 529) pauses all calls for as long as the provider asked, and halves the number of calls in
-flight; every answer adds one again. Calls that were in flight when the pause began do not prolong it.
+flight; every answer adds one again. Refusals of calls that were in flight when a pause began belong to that pause:
+they may lengthen it, but count as no further one.
 """
 
 from __future__ import annotations

@@ -17,12 +17,11 @@ from extraction_assets.workers.orders import Order, Result
 from extraction_assets.workers.set_run import SetRun
 from extraction_core.causes import Cause
 from extraction_core.errors import ConfigurationError
-from extraction_core.failpoints import Failpoint
 from extraction_core.states import Select
 from resources.environment import read_environment
 from sensors.document_inbox import look_at_source
 from tests.dagster.support import Place, documents, orchestrating
-from tests.factories import Crash, CrashAt, a_run, a_selection, ask, claim_one, fail, open_attempt, some_files
+from tests.factories import a_run, a_selection, ask, claim_one, fail, open_attempt, some_files
 from tests.ledger.support import execute, rows
 from tests.sensors.support import Watch, launched
 
@@ -94,14 +93,20 @@ def test_no_launch_passes_the_cap(attempted: Attempted) -> None:
     assert attempted.workplace.books.result(KEY)["message"].endswith("(all 3 attempts are used)")
 
 
-def test_an_attempt_counts_from_the_moment_it_is_opened_so_that_a_crash_loop_ends(attempted: Attempted) -> None:
-    for _ in range(CAP):
-        with pytest.raises(Crash):
-            attempted.workplace.run(attempted.collection, failpoints=CrashAt(Failpoint.CALL_PROVIDER))
+def test_an_attempt_counts_from_the_moment_it_is_opened_so_that_a_crash_loop_ends(
+    attempted: Attempted, sandbox: SandboxServer
+) -> None:
+    sandbox.faults([{"kind": "status", "status": 401}])
+    assert attempted.run() is Result.LINE_STOPPED
+    held = claim_one(attempted.watch.ledger, attempted.workplace.books.runs[0]["run_id"])
+    for _ in range(CAP):  # workers that die in their calls, one after another
+        open_attempt(attempted.watch.ledger, held)
+    attempted.workplace.expire_leases()
     assert attempted.run() is Result.CLOSED
     (row,) = attempted.workplace.books.results
     assert (row["status"], row["reason"]) == ("failed", "exhausted")
-    assert attempted.calls == 0
+    assert attempted.calls == 1
+    attempted.watch.lease_runs_out()
     assert launched(attempted.watch.sweep()) == []
 
 

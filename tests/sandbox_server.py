@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PROJECT_ROOT = Path(__file__).resolve().parents[1]
-WAIT_S = 30.0
+WAIT_S = 100.0
 DIRECT = build_opener(ProxyHandler({}))
 
 

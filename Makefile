@@ -16,7 +16,7 @@ $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/it setup"; exit 2; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@if command -v uv >/dev/null; then \
-	  uv pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock && \
+	  uv pip sync --quiet --compile-bytecode --python $(BIN)/python --require-hashes requirements.lock && \
 	  uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable . ; \
 	else \
 	  $(BIN)/python -m pip install --quiet --no-deps --require-hashes -r requirements.lock && \
@@ -38,7 +38,7 @@ check: $(READY) ## Lint, types, import arrows, YAML, lock
 	$(BIN)/ruff format --check .
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports
-	$(BIN)/dg check yaml
+	DAGSTER_DISABLE_TELEMETRY=yes $(BIN)/dg check yaml
 	@! grep -nE '://' requirements.lock || { echo "requirements.lock names an address"; exit 1; }
 
 lock: ## Pin the dependencies anew (needs uv)

@@ -123,7 +123,7 @@ class Sweep:
     def _take_up(self, due: DueSet, in_flight: InFlight | Unanswered, report: SweepReport) -> None:
         """Settle a set and ask for its run. What goes wrong with one set is its own affair: the others go on."""
         try:
-            answer = None if isinstance(in_flight, Unanswered) else self._settle(due, report)
+            answer = None if isinstance(in_flight, Unanswered) else self._settle(due, in_flight, report)
             answer = answer or request_run(
                 self._ledger, due, in_flight, lease_s=self._limits.lease_s, dry_run=self._dry_run
             )
@@ -135,7 +135,7 @@ class Sweep:
         else:
             report.held_back.append(answer)
 
-    def _settle(self, due: DueSet, report: SweepReport) -> HeldBack | None:
+    def _settle(self, due: DueSet, in_flight: InFlight, report: SweepReport) -> HeldBack | None:
         """Give back what dead workers held; end what a person cancelled; close what has nothing left.
 
         Returns:
@@ -144,7 +144,8 @@ class Sweep:
         run_id, set_id = due.open_run_id, due.document_set.set_id
         if run_id is None:
             return None
-        cancelled = self._was_cancelled(run_id, set_id)
+        nobody_comes = in_flight.holder(due.document_set.partition_key) is None
+        cancelled = nobody_comes and self._was_cancelled(run_id, set_id)
         if self._dry_run:
             finished = cancelled or not self._ledger.results.stats(run_id).active
             return HeldBack(due=due, reason=_CANCELLED if cancelled else _NOTHING_LEFT) if finished else None

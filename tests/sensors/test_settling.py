@@ -101,6 +101,15 @@ def test_a_forced_cancellation_waits_while_another_worker_of_the_set_lives(watch
     assert "cancelled" not in statuses(watch, run_id)
 
 
+def test_a_forced_cancellation_waits_while_another_run_of_the_set_is_to_come(watch: Watch) -> None:
+    run_id = cancelled_by_force(watch)
+    (mine,) = watch.ledger.documents.sets(watch.target.collection.name)
+    launched_by_hand = watch.dagster_run(Status.QUEUED, of=mine)
+    report = watch.sweep()
+    assert (report.cancelled, held_back(report)) == (0, {"mine": f"in flight: Dagster run {launched_by_hand} (QUEUED)"})
+    assert sorted(statuses(watch, run_id)) == ["completed", "queued", "queued"]
+
+
 def test_a_forced_cancellation_is_settled_even_by_a_sweep_that_has_no_time_left(watch: Watch) -> None:
     cancelled_by_force(watch)
     report = watch.sweep(seconds=0.0)

@@ -63,6 +63,7 @@ class SetRun:
         access = access_from() if self._order.extract else None
         self._check_budget()
         self._tools.outputs.sweep(self._collection.name)
+        self._tools.parsed.sweep()
         session = WorkerSession(
             self._tools.ledger,
             self._tools.timing,

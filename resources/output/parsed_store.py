@@ -52,6 +52,10 @@ class ParsedStore:
             return None
         return data.decode("utf-8") if sha256_hex(data) == digest else None
 
+    def sweep(self) -> int:
+        """Remove what crashed writers left behind. Returns how many files were removed."""
+        return atomic_write.sweep(self.root)
+
     def _text_path(self, digest: str) -> Path:
         return self.root / digest[:2] / f"{digest}.md"
 

@@ -86,6 +86,17 @@ def test_sweeping_one_collection_leaves_the_others_alone(tmp_path: Path) -> None
     assert files(tmp_path) == ["b/x/.t-00000000-1-0.tmp"]
 
 
+def test_sweeping_the_parsed_texts_takes_what_a_dead_writer_left(tmp_path: Path) -> None:
+    store = ParsedStore(tmp_path)
+    store.put(KEY, parsed())
+    kept = files(tmp_path)
+    stray = tmp_path / "ab" / ".t-00000000-1-0.tmp"
+    stray.touch()
+    os.utime(stray, (0, 0))
+    assert store.sweep() == 1
+    assert kept == files(tmp_path)
+
+
 def test_parsed_text_is_read_back_by_its_hash(tmp_path: Path) -> None:
     store = ParsedStore(tmp_path)
     digest = store.put(KEY, parsed())

@@ -113,3 +113,13 @@ def test_an_answer_that_arrives_while_a_worker_leaves_is_kept_and_not_paid_for_a
     assert len(workplace.calls()) == DOCUMENTS
     assert workplace.books.known_cost == workplace.sandbox.billed_usd
     workplace.books.assert_settled()
+
+
+@pytest.mark.parametrize("folder", ["outputs/servers/dell", "parsed/ab"])
+def test_what_a_dead_writer_left_is_swept_by_the_next_run(workplace: Workplace, folder: str) -> None:
+    stray = workplace.home / folder / ".t-00000000-1-0.tmp"
+    stray.parent.mkdir(parents=True)
+    stray.touch()
+    os.utime(stray, (0, 0))
+    workplace.run(workplace.collection())
+    workplace.books.assert_settled()

@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
+MODE ?= realtime
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo dev test check lock
 
@@ -24,8 +26,8 @@ $(READY): requirements.lock pyproject.toml
 	fi
 	@touch $@
 
-demo: $(READY) ## Extract the sample documents through Dagster; without a key, the sandbox answers
-	@$(BIN)/python -m extraction_assets.demo
+demo: $(READY) ## Extract the sample documents through Dagster (MODE=batch: by message batches); without a key, the sandbox answers
+	@$(BIN)/python -m extraction_assets.demo --mode $(MODE)
 
 dev: $(READY) ## Start the Dagster UI and, without a key, the sandbox
 	@$(BIN)/python -m extraction_assets.dev

@@ -17,7 +17,9 @@ from typing import ParamSpec
 
 import click
 
+from extraction_assets.batches import cancel_batch, list_batches, resubmit_batch
 from extraction_assets.collections import load_collections
+from extraction_assets.oversight import Oversight, oversee
 from extraction_assets.status import CollectionStatus, collect_status, print_documents, print_sets
 from extraction_core.collection import Collection
 from extraction_core.errors import ConfigurationError, DocumentExtractionError
@@ -108,19 +110,26 @@ def scan(only: str | None, *, as_json: bool) -> None:
 @json_option
 @reporting_errors
 def status(only: str | None, *, documents: bool, as_json: bool) -> None:
-    """Show document sets: counts by state, cost, last error. Reads the ledger only.
+    """Show document sets: counts by state, cost, last error; and whether daemon and sensors are at work.
+
+    The latter is asked of the Dagster that DAGSTER_HOME names, which takes seconds; without it the ledger alone is
+    read. Warnings go to stderr and leave the exit code alone.
 
     Exits with 0 when no document failed, 1 when some did, 3 when all did or none is registered.
     """
-    statuses = collect_status(_chosen(only), read_environment(), documents=documents)
+    chosen = _chosen(only)
+    statuses = collect_status(chosen, read_environment(), documents=documents)
+    oversight = oversee(chosen)
     if as_json:
-        click.echo(json.dumps(statuses.as_json(), indent=1))
+        click.echo(json.dumps({**statuses.as_json(), "dagster": oversight.as_json()}, indent=1))
     else:
         click.echo(f"home {statuses.home}, ledger {statuses.ledger_url}")
         for one in statuses.collections:
             print_sets(one)
             if documents:
                 print_documents(one)
+        click.echo("\n".join(oversight.lines()))
+    _warn(oversight)
     sys.exit(_exit_code(statuses.collections))
 
 
@@ -130,14 +139,22 @@ def status(only: str | None, *, documents: bool, as_json: bool) -> None:
 @json_option
 @reporting_errors
 def sweep(only: str | None, *, dry_run: bool, as_json: bool) -> None:
-    """Resume and retry what is due now, under the same guards as the sensor; say what was held back and why."""
+    """Resume and retry what is due now, under the same guards as the sensor; say what was held back and why.
+
+    Launched runs are queued for the daemon; a warning on stderr tells when none is alive.
+    """
     from extraction_assets.sweeping import sweep_collections  # noqa: PLC0415 - loads dagster
 
-    swept = sweep_collections(_chosen(only), read_environment(), dry_run=dry_run)
+    chosen = _chosen(only)
+    swept = sweep_collections(chosen, read_environment(), dry_run=dry_run)
+    oversight = oversee(chosen)
     if as_json:
         click.echo(json.dumps([one.as_json() for one in swept], indent=1))
     else:
         click.echo("\n".join(line for one in swept for line in one.lines()))
+        if oversight.queue and oversight.queue.queued:
+            click.echo(str(oversight.queue))
+    _warn(oversight)
 
 
 @main.command()
@@ -159,6 +176,52 @@ def retry(only: str, keys: Sequence[str], *, reset_attempts: bool) -> None:
         sys.exit(ExitCode.WRONG_USE)
 
 
+@main.group(invoke_without_command=True)
+@collection_option
+@click.option("--all", "settled", is_flag=True, help="List settled batches too.")
+@json_option
+@click.pass_context
+@reporting_errors
+def batches(context: click.Context, only: str | None, *, settled: bool, as_json: bool) -> None:
+    """Show message batches, oldest first: age, state, requests done, document set, expiry. Lost ones are always listed.
+
+    Reads the ledger only; the batch poller keeps it up to date.
+    """
+    if context.invoked_subcommand:
+        return
+    if only:
+        _chosen(only)
+    listed = list_batches(read_environment(), only, settled=settled)
+    if as_json:
+        click.echo(json.dumps([one.as_json() for one in listed], indent=1))
+    else:
+        click.echo("\n".join(map(str, listed)) or "no message batch is open")
+
+
+@batches.command("cancel")
+@click.argument("name", metavar="ID")
+@reporting_errors
+def cancel_one(name: str) -> None:
+    """Cancel the message batch ID (its number here, or the provider's id).
+
+    Documents that the provider has done by then are kept and paid for, the rest ends cancelled.
+    """
+    click.echo(f"message batch {name}: {cancel_batch(read_environment(), name)}")
+
+
+@batches.command("resubmit")
+@click.argument("name", metavar="ID")
+@reporting_errors
+def resubmit_one(name: str) -> None:
+    """Make the documents of the lost message batch ID due again. They may be paid for twice: its cost is not known."""
+    keys = resubmit_batch(read_environment(), name)
+    for key in keys:
+        click.echo(f"due: {key}")
+    if not keys:
+        click.echo("none of its documents is there any more", err=True)
+        sys.exit(ExitCode.ALL_FAILED_OR_NOTHING)
+
+
 @main.command()
 @json_option
 @reporting_errors
@@ -177,6 +240,11 @@ def migrate(*, as_json: bool) -> None:
 def sandbox(arguments: Sequence[str]) -> None:
     """Start the sandbox, a local server that speaks the Claude API and answers by rules. See `sandbox --help`."""
     os.execv(sys.executable, [sys.executable, "-m", "sandbox", *arguments])  # noqa: S606 - our own module, no shell
+
+
+def _warn(oversight: Oversight) -> None:
+    for warning in oversight.warnings:
+        click.echo(f"warning: {warning}", err=True)
 
 
 def _chosen(only: str | None) -> list[Collection]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from collections.abc import Hashable
 from pathlib import Path
 from typing import Any, cast
@@ -23,6 +24,7 @@ log = logging.getLogger(__name__)
 
 DEFS_ROOT = Path(__file__).parent / "defs"
 DEFS_NAME = "defs.yaml"
+MODE_VARIABLE = "EXTRACTION_MODE"
 COMPONENT_TYPE = "extraction_assets.components.DocumentCollection"
 
 
@@ -62,7 +64,7 @@ def load_collection(file: Path) -> Collection:
             f"the folder {name!r} cannot name a collection.",
             "Use lower-case letters, digits and _, beginning with a letter, at most 40.",
         )
-    settings = _settings(file, _read_yaml(file).get("attributes"))
+    settings = _settings(file, _with_mode_of_environment(_read_yaml(file).get("attributes")))
     collection = Collection(
         name=name,
         settings=settings,
@@ -122,6 +124,12 @@ def _read_yaml(file: Path) -> dict[str, Any]:
     return cast("dict[str, Any]", content)
 
 
+def _with_mode_of_environment(attributes: object) -> object:
+    """Let the environment choose the mode of every collection: for a trial, without touching any file."""
+    mode = os.environ.get(MODE_VARIABLE)
+    return {**attributes, "mode": mode} if mode and isinstance(attributes, dict) else attributes
+
+
 def _settings(file: Path, attributes: object) -> CollectionFile:
     if not isinstance(attributes, dict):
         raise ConfigurationError(str(file), "attributes", "is missing or not a mapping.", "Add at least `source`.")
@@ -140,7 +148,7 @@ def _remedy(kind: str, loc: tuple[int | str, ...]) -> str:
         known = ", ".join(sorted(model.alias or key for key, model in CollectionFile.model_fields.items()))
         return f"Remove it or correct its name; the fields are {known}."
     if name == "mode":
-        return "Use `mode: realtime`."
+        return "Use `mode: realtime` or `mode: batch`."
     if kind == "missing" and not inside:
         return f"Add `{name}`."
     described = next((m.description for k, m in CollectionFile.model_fields.items() if name in (k, m.alias)), None)

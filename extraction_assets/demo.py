@@ -3,6 +3,9 @@
 ``dagster job backfill`` launches one run per document set, the daemon runs them, this process watches. A second demo
 launches the same runs again and makes no call, because what is done is not done again. The last line is one JSON
 object for scripts.
+
+With ``--mode batch`` the same documents go through Message Batches, in a home of their own: in the usual one they are
+done already. The runs end after submitting; the batch poller has the results collected, and the demo waits for that.
 """
 
 from __future__ import annotations
@@ -20,8 +23,9 @@ from typing import Any
 import click
 import dagster as dg
 
+from extraction_assets.batches import list_batches
 from extraction_assets.cli import ExitCode
-from extraction_assets.collections import load_collections
+from extraction_assets.collections import MODE_VARIABLE, load_collections
 from extraction_assets.jobs import job_name
 from extraction_assets.local import (
     end_on_terminate,
@@ -34,19 +38,29 @@ from extraction_assets.scanning import scan_collections
 from extraction_assets.status import collect_status, print_sets
 from extraction_core.collection import Collection
 from extraction_core.errors import DocumentExtractionError
-from resources.environment import PROJECT_ROOT, Environment, read_environment
+from resources.environment import HOME_VARIABLE, PROJECT_ROOT, Environment, read_environment
 from resources.ledger import Ledger
 
 BACKFILL_TAG = "dagster/backfill"
 LOOK_EVERY_S = 1.0
 LONGEST_S = 1200.0
+BATCH_HOME = PROJECT_ROOT / ".extraction-batch"
 FINISHED = (dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
 UNFINISHED = [status for status in dg.DagsterRunStatus if status not in FINISHED]
 
 
-def main() -> int:
-    """Run the demo and return the exit code."""
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--mode", type=click.Choice(["realtime", "batch"]), default="realtime", show_default=True)
+def main(mode: str) -> None:
+    """Extract the sample collections through Dagster, from nothing to files."""
     end_on_terminate()
+    if mode == "batch":
+        os.environ[MODE_VARIABLE] = mode
+        os.environ.setdefault(HOME_VARIABLE, str(BATCH_HOME))
+    sys.exit(_guarded())
+
+
+def _guarded() -> int:
     try:
         environment = read_environment()
         environment.home.mkdir(parents=True, exist_ok=True)
@@ -71,13 +85,13 @@ def _demo(environment: Environment) -> int:
             click.echo(f"no key is set: the sandbox at {bill_url} answers, by rules from the text it is sent")
         for scanned in scan_collections(collections, environment):
             click.echo(str(scanned))
-        calls_before = _usage(environment)["calls"]
+        before = _so_far(environment)
         daemon_log = environment.home / "dagster" / "demo-daemon.log"
         daemon_log.parent.mkdir(parents=True, exist_ok=True)
         stack.enter_context(running_daemon(dict(os.environ), daemon_log))
         with dg.DagsterInstance.get() as instance:
-            finished = _watch(instance, [_backfill(collection) for collection in collections])
-        return _summary(environment, collections, calls_before, bill_url, finished=finished)
+            finished = _watch(instance, environment, [_backfill(collection) for collection in collections])
+        return _summary(environment, collections, before, bill_url, finished=finished)
 
 
 def _backfill(collection: Collection) -> str:
@@ -94,8 +108,12 @@ def _backfill(collection: Collection) -> str:
     return done.stdout.split("`")[1]
 
 
-def _watch(instance: dg.DagsterInstance, backfills: list[str]) -> bool:
-    """Report until every run has finished, those that the sensors asked for too. False when time ran out."""
+def _watch(instance: dg.DagsterInstance, environment: Environment, backfills: list[str]) -> bool:
+    """Report until every run has finished, those that the sensors asked for too, and no message batch is open.
+
+    Returns:
+        False when time ran out.
+    """
     begun, said = time.monotonic(), ""
     while time.monotonic() - begun < LONGEST_S:
         runs = [
@@ -104,11 +122,15 @@ def _watch(instance: dg.DagsterInstance, backfills: list[str]) -> bool:
         known = {run.run_id for run in runs}
         runs += [run for run in instance.get_runs(dg.RunsFilter(statuses=UNFINISHED)) if run.run_id not in known]
         ended = sum(run.status in FINISHED for run in runs)
+        batches = (
+            [] if ended < len(runs) else [one for one in list_batches(environment, None, settled=False) if one.is_open]
+        )
         line = f"{ended} of {len(runs)} runs finished"
+        line += f", {len(batches)} message batches open" if batches else ""
         if line != said:
             click.echo(f"[{time.monotonic() - begun:5.1f} s] {line}")
             said = line
-        if ended == len(runs):
+        if ended == len(runs) and not batches:
             return True
         time.sleep(LOOK_EVERY_S)
     click.echo(f"gave up after {LONGEST_S:.0f} s; see the daemon's log below $DAGSTER_HOME", err=True)
@@ -116,7 +138,12 @@ def _watch(instance: dg.DagsterInstance, backfills: list[str]) -> bool:
 
 
 def _summary(
-    environment: Environment, collections: list[Collection], calls_before: int, bill_url: str | None, *, finished: bool
+    environment: Environment,
+    collections: list[Collection],
+    before: dict[str, int],
+    bill_url: str | None,
+    *,
+    finished: bool,
 ) -> int:
     status = collect_status(collections, environment, documents=False)
     for one in status.collections:
@@ -128,19 +155,29 @@ def _summary(
     total, completed, failed = (
         sum(one.total(name) for one in status.collections) for name in ("documents", "completed", "failed")
     )
-    usage = _usage(environment)
+    usage, now = _usage(environment), _so_far(environment)
     line: dict[str, Any] = {
         "documents": total,
         "completed": completed,
         "failed": failed,
-        "calls": usage["calls"] - calls_before,
+        "calls": now["calls"] - before["calls"],
         "ledger_cost_usd": _plain(usage["cost_usd"]),
         "bill_usd": _bill(bill_url),
     }
+    if any(collection.settings.mode == "batch" for collection in collections):
+        line["batches"] = now["batches"] - before["batches"]
     click.echo(json.dumps(line))
     if not finished or completed == 0:
         return ExitCode.ALL_FAILED_OR_NOTHING
     return ExitCode.ALL_GOOD if completed == total else ExitCode.SOME_FAILED
+
+
+def _so_far(environment: Environment) -> dict[str, int]:
+    """Return how many calls and message batches the ledger knows."""
+    return {
+        "calls": _usage(environment)["calls"],
+        "batches": len(list_batches(environment, None, settled=True)),
+    }
 
 
 def _usage(environment: Environment) -> dict[str, Any]:
@@ -166,4 +203,4 @@ def _plain(amount: Decimal) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

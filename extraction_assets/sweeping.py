@@ -57,6 +57,7 @@ class Swept:
             "reclaimed": self.report.reclaimed,
             "closed": self.report.closed,
             "cancelled": self.report.cancelled,
+            "withdrawn": self.report.withdrawn,
             "dead_runs": list(self.report.dead),
         }
 
@@ -88,6 +89,7 @@ def _sweep(ledger: Ledger, instance: dg.DagsterInstance, target: SensorTarget, *
         whole.reclaimed += report.reclaimed
         whole.closed += report.closed
         whole.cancelled += report.cancelled
+        whole.withdrawn += report.withdrawn
         whole.dead += report.dead
     keys = [launch.due.document_set.partition_key for launch in whole.launches]
     if keys and not dry_run:

@@ -41,6 +41,12 @@ class Cause(StrEnum):
     UNPARSABLE = "unparsable"
     AMBIGUOUS = "ambiguous"
     SCHEMA_MISMATCH = "schema_mismatch"
+    # the message batch brought no answer
+    BATCH_EXPIRED = "batch_expired"
+    BATCH_LOST = "batch_lost"
+    MISSING_FROM_RESULTS = "missing_from_results"
+    UNKNOWN_RESULT = "unknown_result"
+    CUSTOM_ID_MISMATCH = "custom_id_mismatch"
     # no call was made
     TOO_LONG = "too_long"
     COST_LIMIT = "cost_limit"
@@ -98,6 +104,11 @@ POLICIES: Mapping[Cause, Policy] = {
     Cause.UNPARSABLE: Policy(remedy=Remedy.ASK_AGAIN),
     Cause.AMBIGUOUS: Policy(remedy=Remedy.ASK_AGAIN),
     Cause.SCHEMA_MISMATCH: Policy(remedy=Remedy.ASK_AGAIN),
+    Cause.BATCH_EXPIRED: Policy(remedy=Remedy.WAIT, counted=False),
+    Cause.BATCH_LOST: Policy(remedy=Remedy.FINAL, cost_known=False),
+    Cause.MISSING_FROM_RESULTS: Policy(remedy=Remedy.RETRY, cost_known=False),
+    Cause.UNKNOWN_RESULT: Policy(remedy=Remedy.FINAL, cost_known=False),
+    Cause.CUSTOM_ID_MISMATCH: Policy(remedy=Remedy.FINAL, counted=False),
     Cause.TOO_LONG: Policy(remedy=Remedy.FINAL, counted=False),
     Cause.COST_LIMIT: Policy(remedy=Remedy.FINAL, counted=False),
     Cause.EXHAUSTED: Policy(remedy=Remedy.FINAL, counted=False),
@@ -118,6 +129,13 @@ REMEDIES_FOR_A_PERSON: Mapping[str, str] = {
     Cause.TRUNCATED: "Raise `max_output_tokens`, or ask for less in the schema.",
     Cause.REFUSED: "The model declines this document; extract it by hand or with another model.",
     Cause.CONTEXT_EXCEEDED: "Split the document, or use a model with a larger context.",
+    Cause.BATCH_EXPIRED: "The provider did not get to it within a day; launch again, or use `mode: realtime`.",
+    Cause.BATCH_LOST: (
+        "What became of its message batch cannot be known; ask again with `extraction-assets batches resubmit ID`."
+    ),
+    Cause.MISSING_FROM_RESULTS: "The provider's results leave it out; launch again.",
+    Cause.UNKNOWN_RESULT: "The provider answered in a way that is not known here; the message names it.",
+    Cause.CUSTOM_ID_MISMATCH: "The batch held a result that was never asked for; compare with the provider's console.",
     Cause.TOO_LONG: "Split the document, or use a model with a larger context.",
     Cause.COST_LIMIT: "Raise `max_cost_usd`, then launch again.",
     Cause.EXHAUSTED: (

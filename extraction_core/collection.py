@@ -14,12 +14,14 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from extraction_core.batches import MOST_BYTES, MOST_REQUESTS
 from extraction_core.fingerprints import question_digest
 from extraction_core.output_schema import Schema, SchemaValidator, provider_schema
 from extraction_core.partitions import PartitionBy, PartitionRule
 from extraction_core.prompting import Question
 
 DEFAULT_MODEL = "claude-haiku-5-5"
+MB = 1_000_000
 NAME_PATTERN = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 
@@ -59,9 +61,14 @@ class CollectionFile(BaseModel):
     )
     instructions: str = Field(default="instructions.md", description="Markdown file beside defs.yaml.")
     model: str = Field(default=DEFAULT_MODEL, min_length=1, description="Claude model id.")
-    mode: Literal["realtime"] = Field(
-        default="realtime", description="One request per document; batch is not offered yet."
+    mode: Literal["realtime", "batch"] = Field(
+        default="realtime",
+        description="realtime: one call per document; batch: Message Batches, at half the price, within a day.",
     )
+    max_batch_requests: int = Field(
+        default=MOST_REQUESTS, ge=1, le=MOST_REQUESTS, description="Most requests in one message batch."
+    )
+    max_batch_mb: int = Field(default=MOST_BYTES // MB, ge=1, le=MOST_BYTES // MB, description="Most MB in one batch.")
     max_output_tokens: int = Field(default=4096, ge=1, le=128_000, description="Limit of one answer.")
     max_attempts: int = Field(default=3, ge=1, le=20, description="Calls per document and question that count.")
     concurrency: int = Field(default=32, ge=1, le=1000, description="Calls in flight in one run.")

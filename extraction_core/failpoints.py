@@ -12,7 +12,7 @@ from enum import StrEnum
 
 
 class Failpoint(StrEnum):
-    """Every commit, provider call and file operation of the main job, in the order of one document's life."""
+    """Every commit, provider call and file operation, in the order of one document's life, then of one batch's."""
 
     COMMIT_WORKER = "commit:worker"
     COMMIT_LAUNCH = "commit:launch"
@@ -41,6 +41,13 @@ class Failpoint(StrEnum):
     COMMIT_RELEASE = "commit:release"
     COMMIT_HEARTBEAT = "commit:heartbeat"
     COMMIT_FINALIZE = "commit:finalize"
+    COMMIT_BATCH_RESERVE = "commit:batch_reserve"
+    CREATE_BATCH = "call:batch_create"
+    BATCH_ACCEPTED = "call:batch_accepted"
+    COMMIT_BATCH_ACCEPTED = "commit:batch_accepted"
+    COMMIT_BATCH_TAKE = "commit:batch_take"
+    COMMIT_BATCH_LOOK = "commit:batch_look"
+    COMMIT_BATCH_SETTLE = "commit:batch_settle"
 
 
 Failpoints = Callable[[Failpoint], None]

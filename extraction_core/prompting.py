@@ -60,16 +60,25 @@ class SecondTry:
     problem: str | None = None
 
 
-def build_request(question: Question, markdown: str, second_try: SecondTry | None = None) -> dict[str, Any]:
+def build_request(
+    question: Question, markdown: str, second_try: SecondTry | None = None, *, cache_ttl: str | None = None
+) -> dict[str, Any]:
     """Return the keyword arguments of one Messages call.
 
     A second try does not repeat the failed answer, only the problem, so the prompt does not grow from try to try.
+
+    Args:
+        question: what the collection asks.
+        markdown: the document.
+        second_try: how this try differs from the first.
+        cache_ttl: how long the provider keeps the common prefix (``5m``, ``1h``); None: its default, five minutes.
     """
+    keep = {"type": "ephemeral", **({"ttl": cache_ttl} if cache_ttl else {})}
     request: dict[str, Any] = {
         "model": question.model,
         "max_tokens": second_try.max_output_tokens if second_try else question.max_output_tokens,
         "system": [
-            {"type": "text", "text": system_prompt(question), "cache_control": {"type": "ephemeral"}},
+            {"type": "text", "text": system_prompt(question), "cache_control": keep},
         ],
         "messages": [{"role": "user", "content": [{"type": "text", "text": fenced(markdown)}]}],
     }

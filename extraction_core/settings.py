@@ -17,6 +17,8 @@ class Timing:
         request_timeout_s: the longest a provider call may take in total.
         retry_in_run_s: the longest wait that keeps a row in its run.
         cancel_grace_s: how long calls in flight may still end after an interruption.
+        batch_settle_s: how long after the last possible sending a message batch may still appear in the provider's
+            list; nothing is concluded from its absence before.
     """
 
     lease_s: float = 300.0
@@ -24,6 +26,7 @@ class Timing:
     request_timeout_s: float = 240.0
     retry_in_run_s: float = 60.0
     cancel_grace_s: float = 8.0
+    batch_settle_s: float = 900.0
 
     def __post_init__(self) -> None:
         """Refuse a lease that a single slow call could outlive."""

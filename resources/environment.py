@@ -23,6 +23,7 @@ TIMING_VARIABLES = {
     "request_timeout_s": "EXTRACTION_REQUEST_TIMEOUT_S",
     "retry_in_run_s": "EXTRACTION_RETRY_IN_RUN_S",
     "cancel_grace_s": "EXTRACTION_CANCEL_GRACE_S",
+    "batch_settle_s": "EXTRACTION_BATCH_SETTLE_S",
 }
 
 

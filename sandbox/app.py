@@ -1,4 +1,4 @@
-"""The web application: the two endpoints of the Messages API, and `/_sandbox/` to script and to inspect them."""
+"""The web application: the Messages API with its batches, and `/_sandbox/` to script and to inspect them."""
 
 import secrets
 from collections.abc import Awaitable, Callable
@@ -7,34 +7,36 @@ from pathlib import Path
 
 from aiohttp import web
 
+from sandbox import control
+from sandbox.access import api_key, check_access
+from sandbox.batches import control as batch_control
+from sandbox.batches import endpoints
 from sandbox.body import parse_json
-from sandbox.control import add_routes
 from sandbox.delivery import deliver, turn_away
-from sandbox.errors import ApiError, error_body, refuse
-from sandbox.faults import COUNT_TOKENS, MESSAGES
-from sandbox.log import Entry
+from sandbox.errors import ApiError, error_body
+from sandbox.fault_kinds import COUNT_TOKENS, MESSAGES, REQUEST, SHAPES
+from sandbox.log import ENTRY
 from sandbox.messages import build_message
 from sandbox.prompt import Prompt, read_prompt
 from sandbox.state import STATE, State
 
 MAX_BODY = 32 * 1024 * 1024
-REFUSED_KEY = "invalid"
-VERSIONS = ("2023-01-01", "2023-06-01", "2026-10-21")
 SAYS_WHAT_IT_IS = {"x-sandbox": "rules-not-a-model"}
-ENTRY = web.RequestKey("entry", Entry)
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-def make_app(log_file: Path | None = None) -> web.Application:
-    """Build the application with a log, a bill and a fault book of its own."""
+def make_app(log_file: Path | None = None, batch_seconds: float | None = 0) -> web.Application:
+    """Build the application with a log, a bill and a fault book of its own; a batch takes `batch_seconds`."""
     app = web.Application(middlewares=[_edge], client_max_size=MAX_BODY)
-    app[STATE] = State(log_file)
+    app[STATE] = State(log_file, batch_seconds)
     app.router.add_post(MESSAGES, _create_message)
     app.router.add_post(COUNT_TOKENS, _count_tokens)
-    add_routes(app)
+    endpoints.add_routes(app)
+    control.add_routes(app)
+    batch_control.add_routes(app)
     app.on_response_prepare.append(_add_headers)
-    app.on_cleanup.append(_end_log)
+    app.on_cleanup.append(_end)
     return app
 
 
@@ -44,7 +46,7 @@ async def _edge(request: web.Request, handler: Handler) -> web.StreamResponse:
     if request.path.startswith("/_sandbox"):
         return await _answer(request, handler, "")
     log = request.app[STATE].log
-    entry = log.open(request.method, request.path, _request_id(), _api_key(request), _retry_count(request))
+    entry = log.open(request.method, request.path, _request_id(), api_key(request), _retry_count(request))
     request[ENTRY] = entry
     try:
         response = await _answer(request, handler, entry.request_id)
@@ -70,10 +72,10 @@ async def _answer(request: web.Request, handler: Handler, request_id: str) -> we
 async def _create_message(request: web.Request) -> web.StreamResponse:
     state, entry = request.app[STATE], request[ENTRY]
     prompt = await _prompt(request)
-    fault = state.faults.take(MESSAGES, prompt.user_text)
+    fault = state.faults.take((MESSAGES,), (*REQUEST, *SHAPES), prompt.user_text)
     entry.fault = fault.kind if fault else None
     if fault is not None and fault.before_processing:
-        return turn_away(request, fault, entry.request_id, prompt.model.id)
+        return turn_away(request, fault, f"model: {prompt.model.id}")
     message = build_message(prompt, state.cache, fault)
     entry.bill(message)
     return await deliver(request, message, fault, state.holds)
@@ -82,35 +84,19 @@ async def _create_message(request: web.Request) -> web.StreamResponse:
 async def _count_tokens(request: web.Request) -> web.StreamResponse:
     state, entry = request.app[STATE], request[ENTRY]
     prompt = await _prompt(request, counting=True)
-    fault = state.faults.take(COUNT_TOKENS, prompt.user_text)
+    fault = state.faults.take((COUNT_TOKENS,), REQUEST, prompt.user_text)
     entry.fault = fault.kind if fault else None
     if fault is not None and fault.before_processing:
-        return turn_away(request, fault, entry.request_id, prompt.model.id)
+        return turn_away(request, fault, f"model: {prompt.model.id}")
     return await deliver(request, {"input_tokens": prompt.tokens}, fault, state.holds)
 
 
 async def _prompt(request: web.Request, *, counting: bool = False) -> Prompt:
     """Read a request as far as it can be refused."""
-    key = _api_key(request)
-    if key is None:
-        raise ApiError(HTTPStatus.UNAUTHORIZED, "x-api-key header is required")
-    if key == REFUSED_KEY:
-        raise ApiError(HTTPStatus.UNAUTHORIZED, "API key is invalid.")
-    version = request.headers.get("anthropic-version")
-    if version is None:
-        refuse("anthropic-version: header is required")
-    if version not in VERSIONS:
-        refuse(f'anthropic-version: "{version}" is not a valid version')
+    version = check_access(request)
     prompt = read_prompt(parse_json(await request.read()), version, counting=counting)
     request[ENTRY].read(prompt)
     return prompt
-
-
-def _api_key(request: web.Request) -> str | None:
-    scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() == "bearer" and token.strip():
-        return token.strip()
-    return request.headers.get("x-api-key") or None
 
 
 def _retry_count(request: web.Request) -> int:
@@ -128,5 +114,6 @@ async def _add_headers(request: web.Request, response: web.StreamResponse) -> No
         response.headers["request-id"] = request[ENTRY].request_id
 
 
-async def _end_log(app: web.Application) -> None:
+async def _end(app: web.Application) -> None:
+    app[STATE].batches.stop()
     app[STATE].log.end()

@@ -43,7 +43,9 @@ async def _clear_requests(request: web.Request) -> web.Response:
 
 
 async def _bill(request: web.Request) -> web.Response:
-    return web.json_response(request.app[STATE].log.bill())
+    state = request.app[STATE]
+    await state.batches.settle()
+    return web.json_response(state.log.bill())
 
 
 async def _faults(request: web.Request) -> web.Response:

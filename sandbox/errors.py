@@ -44,8 +44,13 @@ def refuse(message: str) -> NoReturn:
     raise ApiError(HTTPStatus.BAD_REQUEST, message)
 
 
+def error_type(status: int) -> str:
+    """Return the type that goes with a status."""
+    return ERROR_TYPES.get(status, "api_error" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else ERROR_TYPES[400])
+
+
 def error_body(status: int, message: str | None, request_id: str) -> dict[str, object]:
     """Return the JSON body of an error; without a message, the one that is usual for the status."""
-    kind = ERROR_TYPES.get(status, "api_error" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else ERROR_TYPES[400])
+    kind = error_type(status)
     text = message if message is not None else DEFAULT_MESSAGES.get(status, kind)
     return {"type": "error", "error": {"type": kind, "message": text}, "request_id": request_id}

@@ -1,38 +1,18 @@
-"""Scripted faults: which request goes wrong, how, and how often.
+"""Scripted faults: which request goes wrong, how, and how often. `sandbox.fault_kinds` lists them all.
 
 The book is read in order; the first fault that matches, is past its `skip` and has times left applies, and only that
 one is counted down. The event loop runs `take` without a break, so concurrent requests never share one time.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from sandbox.body import Json, JsonObject
 from sandbox.errors import refuse
+from sandbox.fault_kinds import ANYWHERE, OPTIONS, PATHS, Option
 
-MESSAGES = "/v1/messages"
-COUNT_TOKENS = "/v1/messages/count_tokens"
-
-BEFORE_PROCESSING = frozenset({"status", "raw"})
-DELIVERY = frozenset({"slow", "hold", "drop"})
-SHAPES = frozenset({
-    "max_tokens", "refusal", "thinking_first", "fenced", "trailing_text", "prose_around", "nul", "lone_surrogate",
-    "wrong_schema", "empty", "reply",
-})  # fmt: skip
-OPTIONS: Mapping[str, Mapping[str, Json]] = {
-    "status": {"status": None, "headers": {}, "body": None, "content_type": None},
-    "raw": {"status": 200, "content_type": "text/html", "body": None},
-    "slow": {"seconds": None},
-    "hold": {"name": None},
-    "drop": {"when": "before", "how": "fin"},
-    "refusal": {"empty": True},
-    "reply": {"message": None},
-}
-REQUIRED = {"status": "status", "raw": "body", "slow": "seconds", "hold": "name", "reply": "message"}
-CHOICES = {"when": ("before", "after", "mid_body"), "how": ("fin", "reset")}
-TYPES = {"status": int, "headers": dict, "seconds": (int, float), "name": str, "empty": bool, "message": dict}
-COMMON = frozenset({"kind", "times", "skip", "match", "path"})
+COMMON = ("kind", "times", "skip", "match", "path")
 
 
 @dataclass(slots=True)
@@ -40,22 +20,26 @@ class Fault:
     """One fault; `times` left (None: for ever), `skip` matching requests still to let pass."""
 
     kind: str
+    path: str
     times: int | None = 1
     skip: int = 0
     match: str | None = None
-    path: str = MESSAGES
     options: JsonObject = field(default_factory=dict)
     applied: int = 0
 
     @property
     def before_processing(self) -> bool:
         """Tell whether the request is turned away unprocessed, and so not billed."""
-        return self.kind in BEFORE_PROCESSING or (self.kind == "drop" and self.options["when"] == "before")
+        return self.kind == "raw" or self.options.get("when") == "before"
+
+    @property
+    def withholds(self) -> bool:
+        """Tell whether a processed request does not get its answer."""
+        return self.options.get("when") in {"after", "mid_body"}
 
     def as_json(self) -> JsonObject:
         """Return the fault for `GET /_sandbox/faults`."""
-        common = {name: getattr(self, name) for name in ("kind", "times", "skip", "match", "path", "applied")}
-        return {**common, **self.options}
+        return {**{name: getattr(self, name) for name in (*COMMON, "applied")}, **self.options}
 
 
 class FaultBook:
@@ -72,14 +56,14 @@ class FaultBook:
             ApiError: 400, when a fault has an unknown kind or option, or lacks one it needs.
 
         """
-        self.faults.extend([_read(position, spec) for position, spec in enumerate(specs)])
+        self.faults.extend([_read(f"faults.{position}", spec) for position, spec in enumerate(specs)])
 
-    def take(self, path: str, user_text: str) -> Fault | None:
-        """Return the fault that applies to a request, counted down."""
+    def take(self, paths: Collection[str], kinds: Collection[str], text: str) -> Fault | None:
+        """Return the fault of one of these kinds, at one of these paths, that applies to a text, counted down."""
         for fault in self.faults:
-            if fault.path != path or fault.times == 0:
+            if fault.path not in paths or fault.kind not in kinds or fault.times == 0:
                 continue
-            if fault.match is not None and not re.search(fault.match, user_text):
+            if fault.match is not None and not re.search(fault.match, text):
                 continue
             if fault.skip:
                 fault.skip -= 1
@@ -90,27 +74,32 @@ class FaultBook:
         return None
 
 
-def _read(position: int, spec: Json) -> Fault:
-    where = f"faults.{position}"
-    if not isinstance(spec, dict) or spec.get("kind") not in BEFORE_PROCESSING | DELIVERY | SHAPES:
+def _read(where: str, spec: Json) -> Fault:
+    if not isinstance(spec, dict) or spec.get("kind") not in OPTIONS:
         refuse(f"{where}.kind: unknown fault")
     kind = spec["kind"]
-    options = dict(OPTIONS.get(kind, {}))
-    unknown = set(spec) - COMMON - set(options)
+    options = OPTIONS[kind]
+    unknown = set(spec) - set(COMMON) - set(options)
     if unknown:
         refuse(f"{where}.{min(unknown)}: unknown option of '{kind}'")
-    options |= {name: spec[name] for name in options if name in spec}
-    if kind in REQUIRED and options[REQUIRED[kind]] is None:
-        refuse(f"{where}.{REQUIRED[kind]}: Field required")
-    for name, kinds in TYPES.items():
-        if name in options and not isinstance(options[name], kinds):
-            refuse(f"{where}.{name}: Input has the wrong type")
-    for name, choices in CHOICES.items():
-        if name in options and options[name] not in choices:
-            refuse(f"{where}.{name}: Input should be one of {', '.join(choices)}")
-    fault = Fault(kind, options=options, **{name: spec[name] for name in COMMON - {"kind"} if name in spec})
+    values = {name: spec.get(name, option.default) for name, option in options.items()}
+    for name, option in options.items():
+        _check_option(f"{where}.{name}", option, values[name])
+    common: JsonObject = {"path": PATHS[kind][0]} | {name: spec[name] for name in COMMON if name in spec}
+    fault = Fault(**common, options=values)
     _check_common(where, fault)
     return fault
+
+
+def _check_option(where: str, option: Option, value: Json) -> None:
+    if option.required and value is None:
+        refuse(f"{where}: Field required")
+    if option.types and (not isinstance(value, option.types) or (isinstance(value, bool) and bool not in option.types)):
+        refuse(f"{where}: Input has the wrong type")
+    if option.choices and value not in option.choices:
+        refuse(f"{where}: Input should be one of {', '.join(option.choices)}")
+    if isinstance(value, int | float) and value < 0:
+        refuse(f"{where}: Input should be 0 or more")
 
 
 def _check_common(where: str, fault: Fault) -> None:
@@ -118,10 +107,10 @@ def _check_common(where: str, fault: Fault) -> None:
         refuse(f"{where}.times: Input should be a positive integer, or null for ever")
     if not isinstance(fault.skip, int) or fault.skip < 0:
         refuse(f"{where}.skip: Input should be an integer of 0 or more")
-    if fault.path not in {MESSAGES, COUNT_TOKENS}:
+    if fault.path not in ANYWHERE:
         refuse(f"{where}.path: no such endpoint")
-    if fault.kind in SHAPES and fault.path != MESSAGES:
-        refuse(f"{where}.kind: '{fault.kind}' changes a message, and {fault.path} answers none")
+    if fault.path not in PATHS[fault.kind]:
+        refuse(f"{where}.path: '{fault.kind}' does not apply to {fault.path}")
     if fault.match is not None:
         try:
             re.compile(fault.match)

@@ -10,7 +10,9 @@ from sandbox.shapes import SHAPES, Draft
 from sandbox.usage import BYTES_PER_TOKEN, PromptCache, count_tokens, usage_body
 
 
-def build_message(prompt: Prompt, cache: PromptCache, fault: Fault | None) -> JsonObject:
+def build_message(
+    prompt: Prompt, cache: PromptCache, fault: Fault | None, service_tier: str = "standard"
+) -> JsonObject:
     """Return the whole message body, bent by the fault if it is one of the message's shape."""
     if fault is not None and fault.kind == "reply":
         return fault.options["message"]
@@ -30,7 +32,7 @@ def build_message(prompt: Prompt, cache: PromptCache, fault: Fault | None) -> Js
         "stop_sequence": None,
         "stop_details": draft.stop_details,
         "container": None,
-        "usage": usage_body(cache.charge(prompt.model, prompt.blocks), output_tokens, thinking_tokens),
+        "usage": usage_body(cache.charge(prompt.model, prompt.blocks), output_tokens, thinking_tokens, service_tier),
     }
 
 

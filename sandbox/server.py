@@ -27,13 +27,15 @@ class Server:
 
 
 @asynccontextmanager
-async def running(port: int = 0, host: str = "127.0.0.1", log_file: Path | None = None) -> AsyncIterator[Server]:
-    """Serve while the block runs; port 0 takes a free one.
+async def running(
+    port: int = 0, host: str = "127.0.0.1", log_file: Path | None = None, batch_seconds: float | None = 0
+) -> AsyncIterator[Server]:
+    """Serve while the block runs; port 0 takes a free one, and a batch takes `batch_seconds`.
 
     Handlers are cancelled when their client leaves, and open requests are dropped at the end.
     """
     runner = web.AppRunner(
-        make_app(log_file), access_log=None, handler_cancellation=True, shutdown_timeout=GRACE_SECONDS
+        make_app(log_file, batch_seconds), access_log=None, handler_cancellation=True, shutdown_timeout=GRACE_SECONDS
     )
     await runner.setup()
     try:
@@ -49,9 +51,11 @@ async def running(port: int = 0, host: str = "127.0.0.1", log_file: Path | None 
 class Background:
     """A server on a thread of its own, for code that has no event loop: `with Background() as server: ...`."""
 
-    def __init__(self, port: int = 0, host: str = "127.0.0.1", log_file: Path | None = None) -> None:
+    def __init__(
+        self, port: int = 0, host: str = "127.0.0.1", log_file: Path | None = None, batch_seconds: float | None = 0
+    ) -> None:
         """Keep the settings; the server starts on entering the block."""
-        self._settings = (port, host, log_file)
+        self._settings = (port, host, log_file, batch_seconds)
         self._ready = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="sandbox", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -97,7 +97,9 @@ def _prefixes(blocks: Sequence[Block]) -> tuple[list[int], list[str]]:
     return sizes, digests
 
 
-def usage_body(tokens: InputTokens, output_tokens: int, thinking_tokens: int) -> JsonObject:
+def usage_body(
+    tokens: InputTokens, output_tokens: int, thinking_tokens: int, service_tier: str = "standard"
+) -> JsonObject:
     """Return the `usage` object of a message."""
     return {
         "input_tokens": tokens.uncached,
@@ -110,7 +112,7 @@ def usage_body(tokens: InputTokens, output_tokens: int, thinking_tokens: int) ->
         "output_tokens": output_tokens,
         "output_tokens_details": {"thinking_tokens": thinking_tokens},
         "server_tool_use": {"web_search_requests": 0, "web_fetch_requests": 0},
-        "service_tier": "standard",
+        "service_tier": service_tier,
         "inference_geo": "not_available",
         "speed": "standard",
     }

@@ -18,6 +18,7 @@ from resources.environment import read_environment
 from resources.ledger import Ledger
 from resources.ledger.documents import FoundDocument, Registration
 from resources.source import DocumentSource
+from sensors.daemons import note_who_ticks
 from sensors.run_requests import missing_partitions, run_requests
 from sensors.sweep import Sweep, SweepLimits
 from sensors.target import SensorTarget
@@ -78,6 +79,7 @@ def build_document_inbox(
             report = Sweep(ledger, context.instance, target, limits).run(int(context.cursor or 0))
         finally:
             ledger.close()
+        note_who_ticks(context.instance)
         told = f"{registration.new} new, {registration.changed} changed, {registration.removed} removed; {report}"
         context.log.info(told)
         keys = [item.partition_key for item in registration.sets]

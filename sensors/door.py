@@ -42,8 +42,14 @@ class Unanswered:
     reason: str
 
 
-def request_run(
-    ledger: Ledger, due: DueSet, in_flight: InFlight | Unanswered, *, lease_s: float, dry_run: bool = False
+def request_run(  # noqa: PLR0913 - what a door asks of everybody
+    ledger: Ledger,
+    due: DueSet,
+    in_flight: InFlight | Unanswered,
+    *,
+    lease_s: float,
+    dry_run: bool = False,
+    collecting: bool = False,
 ) -> Launch | HeldBack:
     """Ask for one run of a set, if nothing is in flight and nobody else has asked.
 
@@ -53,22 +59,31 @@ def request_run(
         in_flight: what the probe saw in this tick.
         lease_s: how long the request has to become a run, in seconds.
         dry_run: whether to say only what would happen.
+        collecting: whether the run is to collect a message batch that has ended; then others of the set may be open.
     """
     if isinstance(in_flight, Unanswered):
         return HeldBack(due=due, reason=f"the check for runs in flight failed: {in_flight.reason}")
-    if holder := in_flight.holder(due.document_set.partition_key):
+    if holder := in_flight.holder(due.document_set.partition_key) or _holder_in_ledger(ledger, due, collecting):
         return HeldBack(due=due, reason=f"in flight: {holder}")
-    try:
-        if workers := ledger.launches.live_workers(due.document_set.set_id):
-            return HeldBack(due=due, reason=f"in flight: live worker of {workers[0]}")
-    except Exception as error:  # noqa: BLE001 - whatever the database raises: fail closed, let the other sets go on
-        log.warning("%s was skipped: the heartbeats could not be read: %s", due.document_set.folder, error)
-        return HeldBack(due=due, reason=f"the check for live workers failed: {error}")
     if dry_run:
         free = ledger.launches.lease_is_free(due.document_set.set_id)
         return Launch(due=due, number=due.launch_number + 1) if free else HeldBack(due=due, reason=_ASKED)
     number = ledger.launches.take_lease(due.document_set.set_id, due.launch_number, lease_s)
     return HeldBack(due=due, reason=_ASKED) if number is None else Launch(due=due, number=number)
+
+
+def _holder_in_ledger(ledger: Ledger, due: DueSet, collecting: bool) -> str | None:  # noqa: FBT001 - see above
+    """Return who is at work on a set by the ledger; a question that cannot be answered counts as somebody."""
+    try:
+        if workers := ledger.launches.live_workers(due.document_set.set_id):
+            return f"live worker of {workers[0]}"
+        if batches := [] if collecting else ledger.batches.open_of_set(due.document_set.set_id):
+            name = batches[0]["provider_id"] or f"reservation {batches[0]['batch_id']}"
+            return f"message batch {name} ({batches[0]['state']})"
+    except Exception as error:  # noqa: BLE001 - whatever the database raises: fail closed, let the other sets go on
+        log.warning("%s was skipped: the ledger could not be read: %s", due.document_set.folder, error)
+        return f"unknown, the check for live workers failed: {error}"
+    return None
 
 
 _ASKED = "its launch lease has not run out: a run was asked for, or the last one ended in a fault that needs a person"

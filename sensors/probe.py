@@ -18,6 +18,7 @@ import dagster as dg
 from dagster._core.execution.backfill import BulkActionsFilter, BulkActionStatus, PartitionBackfill
 
 from resources.ledger import Ledger
+from sensors.ours import OurRuns
 from sensors.target import SensorTarget
 
 log = logging.getLogger(__name__)
@@ -30,8 +31,6 @@ START_GRACE_S = 600.0
 RETRY_GRACE_S = 3600.0
 """How long Dagster's own retry of a failed run may be in coming: one that was lost would otherwise hold for ever."""
 RETRYING_LIMIT = 100
-ANY_ASSETS_JOB = "__ASSET_JOB"
-"""The job under which Dagster runs assets without a job of ours; without a selection it runs all of them."""
 
 PARTITION_TAG = "dagster/partition"
 RANGE_START_TAG = "dagster/asset_partition_range_start"
@@ -78,6 +77,7 @@ class InFlightProbe:
         start_grace_s: float = START_GRACE_S,
     ) -> None:
         self._instance, self._ledger, self._target, self._start_grace_s = instance, ledger, target, start_grace_s
+        self._ours = OurRuns(instance, target)
 
     def look(self, *, settle: bool) -> InFlight:
         """Look once.
@@ -125,15 +125,10 @@ class InFlightProbe:
         if retrying := self._instance.get_runs(filters=failed, limit=RETRYING_LIMIT):
             runs |= {run.run_id: run for run in retrying if AUTO_RETRY_TAG not in run.tags}
             runs |= self._in_flight()  # again: the retry of one of them may have come since the first look
-        return [run for run in runs.values() if self._is_ours(run)]
+        return [run for run in runs.values() if self._ours.contain(run) is not False]
 
     def _in_flight(self) -> dict[str, dg.DagsterRun]:
         return {run.run_id: run for run in self._instance.get_runs(filters=dg.RunsFilter(statuses=IN_FLIGHT))}
-
-    def _is_ours(self, run: dg.DagsterRun) -> bool:
-        if run.asset_selection is not None:
-            return not self._target.asset_keys.isdisjoint(run.asset_selection)
-        return run.job_name in (self._target.job_name, ANY_ASSETS_JOB)
 
     def _is_dead(self, run: dg.DagsterRun) -> bool:
         if run.status is not dg.DagsterRunStatus.STARTED:
@@ -164,11 +159,12 @@ class InFlightProbe:
         return list(keys) or None
 
     def _partitions_of_backfill(self, backfill: PartitionBackfill) -> list[str] | None:
-        """Return the partitions of this collection that a backfill will launch; None when that cannot be told."""
+        """Return the partitions of this collection that a backfill will launch; None when that cannot be told.
+
+        What a job's backfill will execute is not known before its runs are there, so it holds the keys that it names.
+        """
         if backfill.asset_backfill_data is None:
-            ours = backfill.partition_set_name in (None, f"{self._target.job_name}_partition_set")
-            names = backfill.partition_names if ours else ()
-            return None if names is None else list(names)
+            return None if backfill.partition_names is None else list(backfill.partition_names)
         subset = backfill.asset_backfill_data.target_subset
         keys: set[str] = set()
         for asset in self._target.asset_keys & set(subset.asset_keys):

@@ -11,6 +11,7 @@ from dagster._core.definitions.unresolved_asset_job_definition import Unresolved
 
 from resources.environment import read_environment
 from resources.ledger import Ledger
+from sensors.daemons import note_who_ticks
 from sensors.run_requests import missing_partitions, run_requests
 from sensors.sweep import Sweep, SweepLimits
 from sensors.target import SensorTarget
@@ -48,6 +49,7 @@ def build_retry_sweeper(
             report = Sweep(ledger, context.instance, target, limits).run(int(context.cursor or 0))
         finally:
             ledger.close()
+        note_who_ticks(context.instance)
         context.log.info(str(report))
         for held in report.held_back:
             context.log.info(f"{held.due.document_set.folder}: {held.reason}")

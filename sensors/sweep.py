@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 
 import dagster as dg
 
+from extraction_core.states import RowStatus
 from resources.ledger import Ledger
 from resources.ledger.launches import DueSet
+from sensors.cancellations import Cancellation, Cancellations
 from sensors.door import LAUNCH_LEASE_S, HeldBack, Launch, Unanswered, request_run
 from sensors.probe import START_GRACE_S, InFlight, InFlightProbe
 from sensors.target import SensorTarget
@@ -47,6 +49,7 @@ class SweepReport:
     reclaimed: int = 0
     closed: int = 0
     cancelled: int = 0
+    withdrawn: int = 0
     dead: tuple[str, ...] = ()
     cursor: int = 0
 
@@ -59,6 +62,7 @@ class SweepReport:
                 (self.reclaimed, "rows reclaimed"),
                 (self.closed, "extraction runs closed"),
                 (self.cancelled, "extraction runs cancelled"),
+                (self.withdrawn, "sets left to people"),
                 (len(self.dead), "dead Dagster runs settled"),
             )
             if number
@@ -88,6 +92,7 @@ class Sweep:
     ) -> None:
         self._ledger, self._instance, self._target, self._dry_run = ledger, instance, target, dry_run
         self._limits = limits or SweepLimits()
+        self._cancellations = Cancellations(instance, ledger, target)
         self._deadline = time.monotonic() + self._limits.seconds
 
     def run(self, cursor: int = 0) -> SweepReport:
@@ -142,34 +147,44 @@ class Sweep:
             Why the set is not due any more, or None when it still is.
         """
         run_id, set_id = due.open_run_id, due.document_set.set_id
-        if run_id is None:
-            return None
         nobody_comes = in_flight.holder(due.document_set.partition_key) is None
-        cancelled = nobody_comes and self._was_cancelled(run_id, set_id)
+        cancellation = self._cancellations.find(due) if nobody_comes else None
         if self._dry_run:
-            finished = cancelled or not self._ledger.results.stats(run_id).active
-            return HeldBack(due=due, reason=_CANCELLED if cancelled else _NOTHING_LEFT) if finished else None
-        report.reclaimed += self._ledger.results.reclaim(run_id) + self._ledger.parses.reclaim(set_id)
-        if cancelled:
+            return self._foresee(due, cancellation)
+        if run_id is not None:
+            report.reclaimed += self._ledger.results.reclaim(run_id) + self._ledger.parses.reclaim(set_id)
+        if cancellation:
+            if run_id is not None and self._ledger.results.stats(run_id).counts.get(RowStatus.RUNNING):
+                return HeldBack(due=due, reason=_STILL_HELD)
+            self._leave_to_people(due, cancellation, report)
+        elif run_id is None or self._ledger.results.stats(run_id).active or self._ledger.finalize(run_id) is None:
+            return None
+        else:
+            report.closed += 1
+        if set_id in [one.document_set.set_id for one in self._due(after=set_id - 1, limit=1)]:
+            return None
+        return HeldBack(due=due, reason=_CANCELLED if cancellation else _NOTHING_LEFT)
+
+    def _foresee(self, due: DueSet, cancellation: Cancellation | None) -> HeldBack | None:
+        if cancellation:
+            return HeldBack(due=due, reason=_CANCELLED)
+        finished = due.open_run_id is not None and not self._ledger.results.stats(due.open_run_id).active
+        return HeldBack(due=due, reason=_NOTHING_LEFT) if finished else None
+
+    def _leave_to_people(self, due: DueSet, cancellation: Cancellation, report: SweepReport) -> None:
+        """End what is left of a cancelled extraction run, and take the marks off what was due to the cancelled one."""
+        run_id, set_id = due.open_run_id, due.document_set.set_id
+        if run_id is not None:
             self._ledger.results.request_cancel(run_id)
-            self._ledger.results.reclaim(run_id)
             self._ledger.runs.seal(run_id)
             report.cancelled += self._ledger.finalize(run_id) is not None
-            return HeldBack(due=due, reason=_CANCELLED)
-        if self._ledger.results.stats(run_id).active or self._ledger.finalize(run_id) is None:
-            return None
-        report.closed += 1
-        still_due = [one.document_set.set_id for one in self._due(after=set_id - 1, limit=1)]
-        return None if set_id in still_due else HeldBack(due=due, reason=_NOTHING_LEFT)
-
-    def _was_cancelled(self, run_id: int, set_id: int) -> bool:
-        """Whether a person cancelled the last Dagster run on an extraction run, and its process did not settle it."""
-        if self._ledger.launches.live_workers(set_id):
-            return False
-        last = next(iter(self._ledger.launches.workers_of_run(run_id)), None)
-        run = self._instance.get_run_by_id(last) if last else None  # None: the run was deleted, which cancels nothing
-        return run is not None and run.status is dg.DagsterRunStatus.CANCELED
+        question = self._target.question() if cancellation.of_question else None
+        self._ledger.launches.withdraw(set_id, cancellation.at_ms, question)
+        self._cancellations.settle(cancellation)
+        report.withdrawn += 1
+        log.info("%s: Dagster run %s was cancelled by a person", due.document_set.folder, cancellation.dagster_run_id)
 
 
-_CANCELLED = "a person cancelled its last run: what was left of it ends cancelled"
+_CANCELLED = "a person cancelled its last run: what was left of it ends cancelled, and is due to a person alone"
+_STILL_HELD = "a person cancelled its last run, and documents of it are still held: by a lease or a message batch"
 _NOTHING_LEFT = "nothing of its extraction run was left: it is closed"

@@ -60,13 +60,29 @@ class SandboxServer:
         """Let the answers go that are held under a name now; returns how many."""
         return self._ask("POST", "release", {"name": name})["released"]
 
+    def batches(self) -> list[dict[str, Any]]:
+        """Return every batch that was accepted, oldest first, deleted ones too, each with its ``requests``."""
+        return self._ask("GET", "batches")["batches"]
+
+    def advance(self, seconds: float) -> None:
+        """Move the clock of the batches forward."""
+        self._ask("POST", "clock", {"advance_s": seconds})
+
+    def batch_seconds(self, seconds: float | None) -> None:
+        """Set how long a batch takes that is created from now on; None: it only ever expires."""
+        self._ask("POST", "batches", {"batch_seconds": seconds})
+
+    def cancel_seconds(self, seconds: float | None) -> None:
+        """Set how long a batch that is cancelled from now on stays in ``canceling``; None: for ever."""
+        self._ask("POST", "batches", {"cancel_seconds": seconds})
+
     def reset(self) -> None:
-        """Forget faults, held answers, log, bill and prompt cache."""
+        """Forget faults, held answers, log, bill, prompt cache, batches and what their clock was moved by."""
         self._ask("DELETE", "faults")
         for name in self._ask("GET", "held")["held"]:
             self.release(name)
-        self._ask("DELETE", "requests")
-        self._ask("DELETE", "cache")
+        for what in ("batches", "requests", "cache"):
+            self._ask("DELETE", what)
 
     def _ask(self, method: str, what: str, body: dict[str, Any] | None = None, **query: str) -> dict[str, Any]:
         data = None if body is None else json.dumps(body).encode()

@@ -159,8 +159,8 @@ class _DocumentSetStep:
         state = outcome.set_state(self._tools, self._collection, document_set)
         metadata = outcome.extraction_metadata(self._tools, self._collection, document_set, report, state)
         self._context.log.info(f"{document_set.folder}: {state}, ${metadata['cost_usd_exact']}")
-        if report.result is Result.HELD_BY_OTHERS:
-            metadata["held_by"] = report.reason
+        if report.result in (Result.HELD_BY_OTHERS, Result.SUBMITTED):
+            metadata |= outcome.held_metadata(self._tools, report)
             yield dg.AssetObservation(self._extracted_key, partition=self._partition, metadata=metadata)
             self._context.log.info(f"the rest of the set is held by {report.reason}")
             return

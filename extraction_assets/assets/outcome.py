@@ -15,6 +15,7 @@ import dagster as dg
 
 from extraction_assets.workers.orders import Report
 from extraction_assets.workers.tools import Tools
+from extraction_core.batches import UNSETTLED
 from extraction_core.causes import REMEDIES_FOR_A_PERSON, Cause
 from extraction_core.collection import Collection
 from extraction_core.states import RowStatus
@@ -107,6 +108,25 @@ def extraction_metadata(
     if state.bad:
         metadata["failures"] = failure_table(tools, collection, document_set)
     return metadata
+
+
+def held_metadata(tools: Tools, report: Report) -> dict[str, Any]:
+    """Return the metadata of a set whose rest is held by another run or by message batches: by whom, until when."""
+    run_id = report.run["run_id"] if report.run else 0
+    batches = tools.ledger.batches.of_run(run_id, *UNSETTLED)
+    held: dict[str, Any] = {"held_by": report.reason}
+    if batches:
+        held["message_batches"] = _table(
+            {
+                "batch": batch["provider_id"] or f"reservation {batch['batch_id']}",
+                "state": batch["state"],
+                "requests": batch["request_count"],
+                "expires": batch["expires_at"] or "",
+            }
+            for batch in batches
+        )
+        held["message_batch_requests"] = sum(batch["request_count"] for batch in batches)
+    return held
 
 
 def failure_table(tools: Tools, collection: Collection, document_set: DocumentSet) -> dg.MetadataValue:

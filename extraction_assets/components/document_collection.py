@@ -1,4 +1,4 @@
-"""A collection as a Dagster component: YAML in, assets, checks, a job and two sensors out. No logic of its own."""
+"""A collection as a Dagster component: YAML in, assets, checks, a job and three sensors out. No logic of its own."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from extraction_assets.collections import DEFS_NAME, load_collection, load_colle
 from extraction_assets.jobs import build_extraction_job
 from extraction_assets.sensor_targets import sensor_target
 from extraction_core.collection import Collection, CollectionFile
+from sensors.batch_poller import build_batch_poller
 from sensors.document_inbox import build_document_inbox
 from sensors.retry_sweeper import build_retry_sweeper
 
@@ -54,5 +55,9 @@ class DocumentCollection(dg.Component):
         return dg.Definitions(
             assets=[build_document_set_assets(self.collection)],
             jobs=[job],
-            sensors=[build_document_inbox(target, job), build_retry_sweeper(target, job)],
+            sensors=[
+                build_document_inbox(target, job),
+                build_retry_sweeper(target, job),
+                build_batch_poller(target, job),
+            ],
         )

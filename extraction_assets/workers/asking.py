@@ -6,19 +6,30 @@ an unusable one with the problem told.
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 from extraction_core.causes import POLICIES, Cause, Remedy
-from extraction_core.pricing import TokenUsage, cost_usd
-from extraction_core.prompting import Question, SecondTry, build_request, prompt_bytes, token_bounds
+from extraction_core.pricing import TokenUsage, context_tokens, cost_usd
+from extraction_core.prompting import (
+    LARGEST_REQUEST_BYTES,
+    Question,
+    SecondTry,
+    build_request,
+    prompt_bytes,
+    token_bounds,
+)
 from resources.ledger.attempts import AttemptPlan
 
 LARGER_FACTOR = 2
 LARGEST_OUTPUT_TOKENS = 64_000
+BATCH_CACHE_TTL = "1h"
+"""The requests of a batch are processed over hours: the usual five minutes would have run out between them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,8 +52,8 @@ class Asking:
         self._question, self._row = question, row
         self.second_try = _special_remedy(row["reason"])
 
-    def build(self, markdown: str) -> Ready:
-        """Build the request for a parsed document."""
+    def build(self, markdown: str, *, batch: bool = False) -> Ready:
+        """Build the request for a parsed document, for a call of its own or for a message batch."""
         second_try = None
         match self.second_try:
             case Remedy.LARGER:
@@ -52,7 +63,8 @@ class Asking:
                 second_try = SecondTry(max_output_tokens=self._question.max_output_tokens, problem=problem)
             case _:
                 pass
-        return Ready(request=build_request(self._question, markdown, second_try), second_try=self.second_try)
+        request = build_request(self._question, markdown, second_try, cache_ttl=BATCH_CACHE_TTL if batch else None)
+        return Ready(request=request, second_try=self.second_try)
 
     def is_at_the_top(self, remedy: Remedy) -> bool:
         """Whether a larger limit is wanted and there is none."""
@@ -64,24 +76,76 @@ class Asking:
         return min(limit * LARGER_FACTOR, max(LARGEST_OUTPUT_TOKENS, limit))
 
 
+@dataclass(frozen=True, kw_only=True)
+class RequestSize:
+    """A request against the provider's limits: bytes, and the fewest and most tokens that its text can be."""
+
+    request_bytes: int
+    fewest_tokens: int
+    most_tokens: int
+    token_limit: int
+    max_tokens: int
+    model: str
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether only a count can tell if it fits."""
+        return self.fewest_tokens <= self.token_limit < self.most_tokens
+
+    def problem(self, counted: int | None = None) -> str | None:
+        """Return why the request is too long, or None.
+
+        Args:
+            counted: its tokens as the provider counts them; without a count, the middle of the bounds decides.
+        """
+        if self.request_bytes > LARGEST_REQUEST_BYTES:
+            return f"too long: {self.request_bytes} bytes, limit {LARGEST_REQUEST_BYTES} bytes a request"
+        tokens = self.fewest_tokens
+        if self.in_doubt:
+            tokens = counted or (self.fewest_tokens + self.most_tokens) // 2
+        if tokens <= self.token_limit:
+            return None
+        return (
+            f"too long: about {tokens} tokens, limit {self.token_limit} "
+            f"({self.model}'s context less {self.max_tokens} for the answer)"
+        )
+
+
+def size_of(request: Mapping[str, Any]) -> RequestSize:
+    """Measure a request."""
+    fewest, most = token_bounds(prompt_bytes(request))
+    return RequestSize(
+        request_bytes=len(json.dumps(request, ensure_ascii=False).encode("utf-8", "replace")),
+        fewest_tokens=fewest,
+        most_tokens=most,
+        token_limit=context_tokens(request["model"]) - request["max_tokens"],
+        max_tokens=request["max_tokens"],
+        model=request["model"],
+    )
+
+
 def attempt_plan(ready: Ready) -> AttemptPlan:
     """Return what is written down of a call before it is made, with the most that it can cost."""
-    request = ready.request
+    return AttemptPlan(
+        token=str(uuid.uuid4()),
+        model=ready.request["model"],
+        max_output_tokens=ready.request["max_tokens"],
+        reserved_usd=most_it_can_cost(ready.request, batch=False),
+        second_try=ready.second_try,
+    )
+
+
+def most_it_can_cost(request: Mapping[str, Any], *, batch: bool) -> Decimal | None:
+    """Return the most that a request can cost; None when the model's price is not known."""
     _, most = token_bounds(prompt_bytes(request))
     worst = TokenUsage(
         input_tokens=0,
-        cache_write_5m_tokens=most,
-        cache_write_1h_tokens=0,
+        cache_write_5m_tokens=0 if batch else most,
+        cache_write_1h_tokens=most if batch else 0,
         cache_read_tokens=0,
         output_tokens=request["max_tokens"],
     )
-    return AttemptPlan(
-        token=str(uuid.uuid4()),
-        model=request["model"],
-        max_output_tokens=request["max_tokens"],
-        reserved_usd=cost_usd(request["model"], worst, at=datetime.now(UTC), batch=False),
-        second_try=ready.second_try,
-    )
+    return cost_usd(request["model"], worst, at=datetime.now(UTC), batch=batch)
 
 
 def _special_remedy(reason: str | None) -> Remedy | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping
@@ -11,25 +10,22 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from extraction_assets.workers.asking import Asking, Ready, attempt_plan
+from extraction_assets.workers.asking import Ready, attempt_plan, size_of
+from extraction_assets.workers.loading import load_text
 from extraction_assets.workers.lost_texts import LostTexts
 from extraction_assets.workers.pacer import Pacer
+from extraction_assets.workers.row_end import RowEnd
 from extraction_assets.workers.session import WorkerSession
 from extraction_assets.workers.tools import Tools
-from extraction_core.answers import Rejected, judge, read_message
 from extraction_core.calls import CallFailed, Provider
 from extraction_core.causes import POLICIES, Cause, Remedy
 from extraction_core.collection import Collection
 from extraction_core.errors import OutputPathError, OutputStoreFullError
 from extraction_core.failpoints import Failpoint
-from extraction_core.pricing import context_tokens, cost_usd, token_usage
-from extraction_core.prompting import LARGEST_REQUEST_BYTES, prompt_bytes, token_bounds
-from extraction_core.retry import GiveUp, History, Requeue, RetryRules, StopLine, decide
-from extraction_core.states import RowStatus
+from extraction_core.pricing import cost_usd, token_usage
+from extraction_core.retry import Requeue, StopLine
 from resources.ledger.attempts import Answer, AttemptPlan, KeptAnswer, NotOpened, Opened
 from resources.ledger.queue import Claimed
-from resources.ledger.results import Failed
-from resources.recorder import Recording
 
 if TYPE_CHECKING:
     from extraction_assets.workers.extract_worker import StopSignal
@@ -38,7 +34,6 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 BUDGET_WAIT_S = 1.0
-PARSE_WAIT_S = 1.0
 
 
 class LineStopped(Exception):  # noqa: N818 - an event, not an error
@@ -73,7 +68,7 @@ class DocumentTask:
     def __init__(self, context: TaskContext, claim: Claimed) -> None:
         self._context, self._claim, self._held, self._row = context, claim, claim.held, claim.row
         self._tools, self._collection = context.tools, context.collection
-        self._asking = Asking(context.collection.question, claim.row)
+        self._end = RowEnd(context.tools, context.collection, claim.held, claim.row)
 
     async def run(self) -> None:
         """Do it. Bad documents, answers and calls become rows; a defect of ours becomes this row's failure alone.
@@ -97,7 +92,7 @@ class DocumentTask:
         markdown = await self._load_markdown()
         if markdown is None:
             return
-        ready = self._asking.build(markdown)
+        ready = self._end.asking.build(markdown)
         if not await self._fits(ready.request):
             return
         if not await self._may_call():
@@ -120,54 +115,24 @@ class DocumentTask:
 
     async def _load_markdown(self) -> str | None:
         """Return the parsed text; None when the row ended because there is none."""
-        parse_run_id = self._row["parse_run_id"]
-        parse = (
-            await self._context.in_thread(lambda: self._tools.ledger.parses.get(parse_run_id)) if parse_run_id else None
-        )
-        if parse is None:
-            await self._give_up("source_missing", "the document could not be read", next_retry_s=60.0)
-            return None
-        match RowStatus(parse["status"]):
-            case RowStatus.COMPLETED:
-                markdown = await self._context.in_thread(lambda: self._parsed_text(parse))
-                if markdown is None:
-                    message = "the parsed text is gone from the home, and its document has changed; launch again"
-                    await self._give_up(Cause.PARSED_TEXT_LOST, message)
-                return markdown
-            case RowStatus.FAILED | RowStatus.CANCELLED:
-                retry_s = 60.0 if parse["retryable"] else None
-                await self._give_up(parse["reason"] or "parse_cancelled", parse["message"] or "", next_retry_s=retry_s)
-            case RowStatus.QUEUED | RowStatus.RUNNING:
-                await self._requeue("parsing", "the document is still being parsed", PARSE_WAIT_S)
+        text = await self._context.in_thread(lambda: load_text(self._tools, self._context.lost_texts, self._row))
+        if isinstance(text, str):
+            return text
+        if text.wait_s is not None:
+            await self._requeue(text.reason, text.message, text.wait_s)
+        else:
+            await self._give_up(text.reason, text.message, next_retry_s=text.next_retry_s)
         return None
-
-    def _parsed_text(self, parse: Mapping[str, Any]) -> str | None:
-        markdown = self._tools.parsed.markdown(parse["markdown_sha256"])
-        return self._context.lost_texts.restore(parse, self._row["document_key"]) if markdown is None else markdown
 
     async def _fits(self, request: Mapping[str, Any]) -> bool:
         """Fail a document that exceeds the provider's limits before any call, with sizes."""
-        size = len(json.dumps(request, ensure_ascii=False).encode("utf-8", "replace"))
-        if size > LARGEST_REQUEST_BYTES:
-            await self._give_up(
-                Cause.TOO_LONG, f"too long: {size} bytes, limit {LARGEST_REQUEST_BYTES} bytes a request"
-            )
-            return False
-        limit = context_tokens(request["model"]) - request["max_tokens"]
-        fewest, most = token_bounds(prompt_bytes(request))
-        if most <= limit:
-            return True
-        tokens = (
-            fewest if fewest > limit else await self._context.provider.count_tokens(request) or (fewest + most) // 2
-        )
-        if tokens <= limit:
-            return True
-        await self._give_up(
-            Cause.TOO_LONG,
-            f"too long: about {tokens} tokens, limit {limit} "
-            f"({request['model']}'s context less {request['max_tokens']} for the answer)",
-        )
-        return False
+        size = size_of(request)
+        problem = size.problem()
+        if problem is None and size.in_doubt:
+            problem = size.problem(await self._context.provider.count_tokens(request))
+        if problem:
+            await self._give_up(Cause.TOO_LONG, problem)
+        return problem is None
 
     async def _may_call(self) -> bool:
         """Wait for the common pace. False when the row was put off or given back."""
@@ -231,63 +196,24 @@ class DocumentTask:
         if self._context.session.is_cancelled(self._held) or self._context.stop.why == "cancelled":
             await self._give_back()
             return
-        message = read_message(body) or {"content": []}
-        judgement = judge(message, self._collection.validator)
-        if isinstance(judgement, Rejected):
-            await self._settle(CallFailed(cause=judgement.cause, message=judgement.message), None, judged=attempt_id)
-            return
-        recording = Recording(
-            held=self._held,
-            attempt_id=attempt_id,
-            collection=self._collection.name,
-            document_key=self._row["document_key"],
-            value=judgement.value,
-            notes=judgement.notes,
-        )
-        if not await self._context.in_thread(lambda: self._tools.recorder.record(recording)):
-            log.info("%s is superseded", self._row["document_key"])
+        if rejected := await self._context.in_thread(lambda: self._end.derive(attempt_id, body)):
+            await self._settle(rejected, None, judged=attempt_id)
 
     async def _settle(self, failed: CallFailed, ticket: int | None, judged: int | None = None) -> None:
         """Decide what follows from a failed try, and carry it out."""
-        policy = POLICIES[failed.cause]
-        waits = policy.remedy is Remedy.WAIT
-        known = await self._context.in_thread(lambda: self._tools.ledger.attempts.history(self._held.row_id))
-        history = History(
-            counted_attempts=known["counted"],
-            refusals_to_serve=known["refusals"] + waits,
-            same_remedy_used=policy.remedy in known["second_tries"] or self._asking.is_at_the_top(policy.remedy),
-        )
-        settings, timing = self._collection.settings, self._tools.timing
-        rules = RetryRules(max_attempts=settings.max_attempts, retry_in_run_s=timing.retry_in_run_s)
-        jitter = random.random()
-        decision = decide(failed.cause, history, rules, jitter=jitter, retry_after_s=failed.retry_after_s)
-        if waits and ticket is not None:
+        decision = await self._context.in_thread(lambda: self._end.decide(failed))
+        if POLICIES[failed.cause].remedy is Remedy.WAIT and ticket is not None:
             wait_s = decision.wait_s if isinstance(decision, Requeue) else getattr(decision, "next_retry_s", 0.0) or 0.0
             self._context.pacer.refused(ticket, failed.cause, wait_s)
-        match decision:
-            case StopLine():
-                raise LineStopped(f"{failed.cause}: {failed.message}")
-            case Requeue(wait_s=wait_s):
-                await self._requeue(failed.cause, failed.message, wait_s, judged=judged, refused=waits)
-            case GiveUp(next_retry_s=next_retry_s, exhausted=exhausted):
-                spent = f" (all {settings.max_attempts} attempts are used)" if exhausted else ""
-                await self._give_up(failed.cause, failed.message + spent, next_retry_s=next_retry_s, judged=judged)
+        if isinstance(decision, StopLine):
+            raise LineStopped(f"{failed.cause}: {failed.message}")
+        await self._context.in_thread(lambda: self._end.carry_out(decision, failed, judged))
 
-    async def _give_up(
-        self, reason: str, message: str, *, next_retry_s: float | None = None, judged: int | None = None
-    ) -> None:
-        failed = Failed(reason=reason, message=message, attempt_id=judged, next_retry_s=next_retry_s)
-        await self._context.in_thread(lambda: self._tools.ledger.results.record_failed(self._held, failed))
+    async def _give_up(self, reason: str, message: str, *, next_retry_s: float | None = None) -> None:
+        await self._context.in_thread(lambda: self._end.give_up(reason, message, next_retry_s=next_retry_s))
 
-    async def _requeue(
-        self, reason: str, message: str, wait_s: float, *, judged: int | None = None, refused: bool = False
-    ) -> None:
-        if self._asking.second_try and judged is None:  # it brought no answer, so it is still to be made
-            reason, message = self._row["reason"], self._row["message"]
-        failed = Failed(reason=reason, message=message, attempt_id=judged)
-        await self._context.in_thread(
-            lambda: self._tools.ledger.results.record_retry(self._held, failed, wait_s=wait_s, refused_to_serve=refused)
-        )
+    async def _requeue(self, reason: str, message: str, wait_s: float) -> None:
+        await self._context.in_thread(lambda: self._end.requeue(reason, message, wait_s))
 
     async def _give_back(self) -> None:
         await self._context.in_thread(lambda: self._tools.ledger.results.release([self._held]))

@@ -47,13 +47,14 @@ class Ending(StrEnum):
 
     FINISHED = "finished"  # nothing of the run is unfinished
     HELD_BY_OTHERS = "held_by_others"  # what is unfinished is held by other live workers
+    SUBMITTED = "submitted"  # what is unfinished is at the provider, in message batches
     LINE_STOPPED = "line_stopped"  # a fault of account or machine: the queue was left as it is
     STOPPED = "stopped"  # asked to end early
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExtractOutcome:
-    """How the work ended; ``reason`` for a stopped line, ``holders`` for rows that others hold."""
+    """How the work ended; ``reason`` for a stopped line or for what is at the provider, ``holders`` for the rest."""
 
     ending: Ending
     reason: str = ""

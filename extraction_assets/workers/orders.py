@@ -36,6 +36,7 @@ class Result(StrEnum):
     NOTHING_TO_DO = "nothing_to_do"
     CLOSED = "closed"
     HELD_BY_OTHERS = "held_by_others"
+    SUBMITTED = "submitted"
     LINE_STOPPED = "line_stopped"
 
 
@@ -46,7 +47,7 @@ class Report:
     Attributes:
         calls: calls made in this extraction run.
         seconds: wall time of this pass.
-        reason: why the line was stopped, or who holds the rest.
+        reason: why the line was stopped, who holds the rest, or which message batches it is in.
     """
 
     result: Result

@@ -1,19 +1,18 @@
 """One pass over a document set: prepare, parse, open or join the extraction run, extract, close.
 
 Called by whoever launches: the asset of a Dagster run, a test, a benchmark. The calling thread stays free to report
-progress and to be interrupted; the event loop has a thread of its own, so an interruption never lands in the middle
-of a task.
+progress and to be interrupted; the work has a thread of its own, so an interruption never lands in the middle of it.
 """
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
-from extraction_assets.workers.extract_worker import Ending, ExtractOutcome, ExtractWorker, Stop, StopSignal
+from extraction_assets.workers.extract_worker import Ending, ExtractOutcome, Stop, StopSignal
+from extraction_assets.workers.extraction import extract
 from extraction_assets.workers.orders import Order, ProgressLine, Report, Result
 from extraction_assets.workers.parse_worker import ParseWorker
 from extraction_assets.workers.prepare import current_question, prepare_set
@@ -100,6 +99,8 @@ class SetRun:
                 return self._report(Result.CLOSED, run.run_id)
             case Ending.HELD_BY_OTHERS:
                 return self._report(Result.HELD_BY_OTHERS, run.run_id, ", ".join(outcome.holders))
+            case Ending.SUBMITTED:
+                return self._report(Result.SUBMITTED, run.run_id, outcome.reason)
             case _:
                 self._tools.ledger.launches.hold(self._set.set_id, FAULT_WAIT_S)
                 return self._report(Result.LINE_STOPPED, run.run_id, outcome.reason)
@@ -143,31 +144,20 @@ class SetRun:
             self._tools.ledger.launches.settle_marks(self._set.set_id)
 
     def _work(self, session: WorkerSession, access: Access, run_id: int) -> ExtractOutcome:
-        """Run the worker's event loop on its own thread; report and listen for interruptions on this one."""
+        """Run the worker on a thread of its own; report and listen for interruptions on this one."""
         stop = StopSignal()
         finished = threading.Event()
         outcomes: list[ExtractOutcome | BaseException] = []
 
-        async def work() -> ExtractOutcome:
-            # the SDK takes seconds to load: only who calls pays for it
-            from resources.extraction.realtime import RealtimeProvider  # noqa: PLC0415
-
-            provider = RealtimeProvider(
-                access,
-                calls_in_flight=self._collection.settings.concurrency,
-                request_timeout_s=self._tools.timing.request_timeout_s,
-            )
-            return await ExtractWorker(self._tools, session, self._collection, provider, run_id, stop).run()
-
-        def loop() -> None:
+        def work() -> None:
             try:
-                outcomes.append(asyncio.run(work()))
+                outcomes.append(extract(self._tools, session, self._collection, access, run_id, stop))
             except BaseException as error:  # handed to the calling thread, which raises it  # noqa: BLE001 - raised by the calling thread
                 outcomes.append(error)
             finally:
                 finished.set()
 
-        thread = threading.Thread(target=loop, name="extract")
+        thread = threading.Thread(target=work, name="extract")
         thread.start()
         try:
             while not finished.wait(LOOK_EVERY_S):

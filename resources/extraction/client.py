@@ -16,7 +16,7 @@ KEYLESS = "no-key"
 
 
 def build_client(access: Access, *, calls_in_flight: int, request_timeout_s: float) -> anthropic.AsyncAnthropic:
-    """Build the client.
+    """Build the client for realtime calls.
 
     Args:
         access: credentials and address.
@@ -33,4 +33,20 @@ def build_client(access: Access, *, calls_in_flight: int, request_timeout_s: flo
         max_retries=0,
         timeout=timeout,
         http_client=anthropic.DefaultAsyncHttpxClient(timeout=timeout, limits=limits),
+    )
+
+
+def build_batch_client(access: Access, *, request_timeout_s: float) -> anthropic.Anthropic:
+    """Build the client for message batches: one request at a time, from an ordinary thread.
+
+    Args:
+        access: credentials and address.
+        request_timeout_s: per read.
+    """
+    return anthropic.Anthropic(
+        api_key=access.api_key or (None if access.auth_token else KEYLESS),
+        auth_token=None if access.api_key else access.auth_token,
+        base_url=access.base_url,
+        max_retries=0,  # a create that timed out and was repeated makes a second batch, which is paid for as well
+        timeout=anthropic.Timeout(request_timeout_s, connect=CONNECT_TIMEOUT_S),
     )

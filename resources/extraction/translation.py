@@ -56,7 +56,7 @@ def _translate_status(error: anthropic.APIStatusError) -> CallFailed:
     return CallFailed(
         cause=_cause_of(error),
         message=f"HTTP {error.status_code}: {_one_line(_provider_message(error))}",
-        retry_after_s=_retry_after(error.response.headers.get("retry-after")),
+        retry_after_s=retry_after_s(error.response.headers.get("retry-after")),
         request_id=error.request_id,
     )
 
@@ -90,7 +90,7 @@ def _field(body: object, *path: str) -> object:
     return body
 
 
-def _retry_after(value: str | None) -> float | None:
+def retry_after_s(value: str | None) -> float | None:
     """Read the header's seconds; a date or nonsense counts as not said, and a day is the most that is believed."""
     try:
         seconds = float(value or "")

@@ -28,6 +28,10 @@ RESULT = extraction_results.c
 ATTEMPT = attempts.c
 IS_OPEN = ATTEMPT.status == literal(AttemptStatus.OPEN)
 IS_ABANDONED = ATTEMPT.status == literal(AttemptStatus.ABANDONED)
+ANSWER_COLUMNS = (
+    "response", "request_id", "served_model", "stop_reason", "input_tokens", "cache_write_5m_tokens",
+    "cache_write_1h_tokens", "cache_read_tokens", "output_tokens", "cost_usd", "prices",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +109,7 @@ class Attempts:
             kept = connection.execute(_kept_answer(row)).first()
             if kept is not None:
                 return KeptAnswer(attempt_id=kept[0], response=kept[1], second_try=kept[2])
-            connection.execute(_abandon(ATTEMPT.result_id == row["result_id"]))
+            connection.execute(abandon_open(ATTEMPT.result_id == row["result_id"]))
             refusal = _cap_reached(connection, row, max_attempts) or _budget_reached(connection, row, plan)
             if refusal:
                 return refusal
@@ -116,22 +120,7 @@ class Attempts:
 
     def answered(self, attempt_id: int, token: str, answer: Answer) -> bool:
         """Keep an answer with its tokens and cost, once; an abandoned attempt too. False if it was closed before."""
-        usage = answer.usage
-        values = {
-            "status": literal(AttemptStatus.ANSWERED),
-            "closed_ms": now_ms(),
-            "response": answer.response,
-            "request_id": answer.request_id,
-            "served_model": answer.served_model,
-            "stop_reason": answer.stop_reason,
-            "input_tokens": usage.input_tokens if usage else None,
-            "cache_write_5m_tokens": usage.cache_write_5m_tokens if usage else None,
-            "cache_write_1h_tokens": usage.cache_write_1h_tokens if usage else None,
-            "cache_read_tokens": usage.cache_read_tokens if usage else None,
-            "output_tokens": usage.output_tokens if usage else None,
-            "cost_usd": answer.cost_usd,
-            "prices": PRICES_VERSION,
-        }
+        values = {"status": literal(AttemptStatus.ANSWERED), "closed_ms": now_ms(), **answer_values(answer)}
         return self._close(attempt_id, token, values, from_abandoned=True)
 
     def failed(  # noqa: PLR0913 - one column each
@@ -194,6 +183,24 @@ class Attempts:
         return self._engine.write(transaction, Failpoint.COMMIT_ATTEMPT_CLOSE)
 
 
+def answer_values(answer: Answer) -> dict[str, Any]:
+    """Return the columns that keep an answer."""
+    usage = answer.usage
+    return {
+        "response": answer.response,
+        "request_id": answer.request_id,
+        "served_model": answer.served_model,
+        "stop_reason": answer.stop_reason,
+        "input_tokens": usage.input_tokens if usage else None,
+        "cache_write_5m_tokens": usage.cache_write_5m_tokens if usage else None,
+        "cache_write_1h_tokens": usage.cache_write_1h_tokens if usage else None,
+        "cache_read_tokens": usage.cache_read_tokens if usage else None,
+        "output_tokens": usage.output_tokens if usage else None,
+        "cost_usd": answer.cost_usd,
+        "prices": PRICES_VERSION,
+    }
+
+
 def judged(attempt_id: int, verdict: str) -> sa.Update:
     """Return the statement that marks a kept answer as judged; it belongs into the transaction of the row's move."""
     return (
@@ -205,6 +212,13 @@ def result_cost(result_id: int) -> sa.ScalarSelect[Any]:
     """Return the sum of a result's known attempt costs, for its ``cost_usd``."""
     total = sa.type_coerce(sa.func.sum(ATTEMPT.cost_usd), ExactDecimal)
     return sa.select(total).where(ATTEMPT.result_id == result_id).scalar_subquery()
+
+
+def spent_or_reserved(run_id: int) -> AnySelect:
+    """Return what a run's calls cost; one whose cost is not known weighs what was reserved for it."""
+    known_or_reserved = sa.func.coalesce(ATTEMPT.cost_usd, ATTEMPT.reserved_usd, zero())
+    total = sa.type_coerce(sa.func.coalesce(sa.func.sum(known_or_reserved), zero()), ExactDecimal)
+    return sa.select(total).where(ATTEMPT.run_id == run_id)
 
 
 def _held_row(held: Held) -> AnySelect:
@@ -237,8 +251,8 @@ def _kept_answer(row: sa.RowMapping) -> AnySelect:
     )
 
 
-def _abandon(which: sa.ColumnElement[bool]) -> sa.Update:
-    """Attempts left open by an earlier holder of the row: what became of the call is not known."""
+def abandon_open(which: sa.ColumnElement[bool]) -> sa.Update:
+    """Return the statement that abandons attempts left open by an earlier holder: what became of them is not known."""
     return (
         sa.update(attempts)
         .where(IS_OPEN, which)
@@ -274,12 +288,9 @@ def _budget_reached(connection: sa.Connection, row: sa.RowMapping, plan: Attempt
     if budget is None:
         return None
     connection.execute(run.with_for_update(key_share=True))
-    known_or_reserved = sa.func.coalesce(ATTEMPT.cost_usd, ATTEMPT.reserved_usd, zero())
-    weighed = sa.select(
-        sa.type_coerce(sa.func.coalesce(sa.func.sum(known_or_reserved), zero()), ExactDecimal),
-        sa.func.count().filter(IS_OPEN),
-    ).where(ATTEMPT.run_id == row["run_id"])
-    spent, in_flight = connection.execute(weighed).one()
+    in_flight_of_run = sa.select(sa.func.count()).where(ATTEMPT.run_id == row["run_id"], IS_OPEN)
+    spent = connection.execute(spent_or_reserved(row["run_id"])).scalar_one()
+    in_flight = connection.execute(in_flight_of_run).scalar_one()
     reserve = plan.reserved_usd or Decimal(0)
     if spent + reserve <= budget:
         return None

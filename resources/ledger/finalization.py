@@ -16,12 +16,15 @@ import sqlalchemy as sa
 from extraction_core.failpoints import Failpoint
 from extraction_core.states import AttemptStatus, RowStatus, RunStatus
 from resources.ledger.engine import LedgerEngine
-from resources.ledger.tables import attempts, extraction_results, extraction_runs
+from resources.ledger.tables import ACTIVE, attempts, extraction_results, extraction_runs, message_batches
 from resources.ledger.types import ExactDecimal, literal, now_ms, zero
 
 RUN = extraction_runs.c
 RESULT = extraction_results.c
 ATTEMPT = attempts.c
+BATCH = message_batches.c
+DUPLICATE = "duplicate"
+"""The reason of rows that the ledger itself cancelled, because another run held their document; no person did."""
 
 
 def finalize(engine: LedgerEngine, run_id: int) -> Mapping[str, Any] | None:
@@ -70,13 +73,14 @@ def _close(run_id: int) -> sa.UpdateBase:
             _number_of(RowStatus.COMPLETED).label("completed"),
             _number_of(RowStatus.FAILED).label("failed"),
             _number_of(RowStatus.CANCELLED).label("cancelled"),
+            _number_of(RowStatus.CANCELLED, RESULT.reason.is_distinct_from(DUPLICATE)).label("by_a_person"),
             sa.func.count().label("rows"),
         )
         .where(RESULT.run_id == run_id)
         .subquery("counted")
     )
     status = sa.case(
-        (counted.c.cancelled > zero(), literal(RunStatus.CANCELLED)),
+        (counted.c.by_a_person > zero(), literal(RunStatus.CANCELLED)),
         (counted.c.failed == zero(), literal(RunStatus.COMPLETED)),
         (counted.c.completed == zero(), literal(RunStatus.FAILED)),
         else_=literal(RunStatus.COMPLETED_WITH_ERRORS),
@@ -89,9 +93,11 @@ def _close(run_id: int) -> sa.UpdateBase:
             RUN.status == literal(RunStatus.OPEN),
             RUN.sealed,
             counted.c.rows == finished,
+            ~_has_unsettled_batch(run_id),
         )
         .values(
             status=status,
+            unexpected_count=sa.case((counted.c.rows > RUN.request_count, counted.c.rows - RUN.request_count), else_=0),
             completed_count=counted.c.completed,
             failed_count=counted.c.failed,
             cancelled_count=counted.c.cancelled,
@@ -103,8 +109,14 @@ def _close(run_id: int) -> sa.UpdateBase:
     )
 
 
-def _number_of(status: RowStatus) -> sa.ColumnElement[int]:
-    return sa.func.count().filter(RESULT.status == literal(status))
+def _number_of(status: RowStatus, *conditions: sa.ColumnElement[bool]) -> sa.ColumnElement[int]:
+    return sa.func.count().filter(RESULT.status == literal(status), *conditions)
+
+
+def _has_unsettled_batch(run_id: int) -> sa.ColumnElement[bool]:
+    """All rows may be terminal while results that nobody asked for are still to come: they are paid for as well."""
+    unsettled = sa.or_(*(BATCH.status == literal(status) for status in ACTIVE))
+    return sa.exists().where(BATCH.run_id == run_id, unsettled)
 
 
 def _known_cost(run_id: int) -> sa.ColumnElement[Any]:

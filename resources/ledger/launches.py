@@ -17,6 +17,7 @@ from extraction_core.failpoints import Failpoint
 from extraction_core.states import RunStatus
 from resources.ledger.documents import DocumentSet
 from resources.ledger.engine import LedgerEngine
+from resources.ledger.selection import GATHER_MS
 from resources.ledger.tables import document_sets, documents, extraction_results, extraction_runs, workers
 from resources.ledger.types import AnySelect, literal, now_ms, zero
 
@@ -110,13 +111,28 @@ class Launches:
         return self._engine.read(lambda connection: connection.execute(statement).first()) is not None
 
     def begun(self, set_id: int, question: str) -> None:
-        """A pass over a set begins: the launch that asked for it is fulfilled, and this is what it asks."""
-        statement = (
+        """A pass over a set begins: the launch that asked for it is fulfilled, and this is what it asks.
+
+        If that is something new, the documents are marked due in the same transaction: the pass may die, or ask only
+        some of them, and the set itself is not told any more by its question.
+        """
+        asks_anew = sa.exists().where(SET.set_id == set_id, SET.question != question)
+        mark = (
+            sa.update(documents)
+            .where(DOCUMENT.set_id == set_id, DOCUMENT.removed_ms.is_(None), DOCUMENT.due_since_ms.is_(None), asks_anew)
+            .values(due_since_ms=now_ms())
+        )
+        fulfilled = (
             sa.update(document_sets)
             .where(SET.set_id == set_id)
             .values(launch_lease_expires_ms=sa.null(), question=question)
         )
-        self._engine.write(lambda connection: connection.execute(statement), Failpoint.COMMIT_LAUNCH)
+
+        def transaction(connection: sa.Connection) -> None:
+            connection.execute(mark)
+            connection.execute(fulfilled)
+
+        self._engine.write(transaction, Failpoint.COMMIT_LAUNCH)
 
     def hold(self, set_id: int, wait_s: float) -> None:
         """Keep the sensors from launching a set for a while."""
@@ -126,6 +142,33 @@ class Launches:
             .values(launch_lease_expires_ms=now_ms() + int(wait_s * 1000))
         )
         self._engine.write(lambda connection: connection.execute(statement), Failpoint.COMMIT_LAUNCH)
+
+    def withdraw(self, set_id: int, cancelled_ms: int, question: str | None) -> None:
+        """A person cancelled the run that was to take up a set: leave to people what was due to that run.
+
+        What becomes due later, a document that changes or that a person asks for, is due anew.
+
+        Args:
+            set_id: the set.
+            cancelled_ms: when; younger marks stay.
+            question: what the run was to ask, if it never began to ask: the set counts as prepared for it.
+        """
+        mine = DOCUMENT.set_id == set_id
+        marks = (
+            sa.update(documents).where(mine, DOCUMENT.due_since_ms <= cancelled_ms).values(due_since_ms=sa.null()),
+            sa.update(documents)
+            .where(mine, DOCUMENT.next_retry_ms <= cancelled_ms + GATHER_MS)
+            .values(next_retry_ms=sa.null()),
+        )
+
+        def transaction(connection: sa.Connection) -> None:
+            for statement in marks:
+                connection.execute(statement)
+            if question is not None:
+                asked_otherwise = sa.update(document_sets).where(SET.set_id == set_id, SET.question != question)
+                connection.execute(asked_otherwise.values(question=question))
+
+        self._engine.write(transaction, Failpoint.COMMIT_LAUNCH)
 
     def settle_marks(self, set_id: int) -> None:
         """Take the due marks off documents that a pass looked at and had nothing to ask of.
@@ -195,6 +238,18 @@ class Launches:
         if not row[2]:
             return None
         return LastWorker(alive=bool(row[0]), ended_ms_ago=None if row[1] is None else int(row[1]))
+
+    def last_activity_ms(self, set_id: int, *, besides: str) -> int | None:
+        """Return when something was last done on a set, other than by the Dagster run ``besides``; None for never."""
+        worked = sa.select(sa.func.coalesce(WORKER.ended_ms, WORKER.beat_ms).label("at_ms")).where(
+            WORKER.set_id == set_id, WORKER.dagster_run_id.is_distinct_from(besides)
+        )
+        opened = sa.select(RUN.opened_ms.label("at_ms")).where(
+            RUN.set_id == set_id, RUN.status == literal(RunStatus.OPEN)
+        )
+        moments = sa.union_all(worked, opened).subquery()
+        statement = sa.select(sa.func.max(moments.c.at_ms))
+        return self._engine.read(lambda connection: connection.execute(statement).scalar())
 
     def workers_of_run(self, run_id: int) -> list[str]:
         """Return the Dagster runs that worked on an extraction run's set since it was opened, newest first."""

@@ -11,6 +11,8 @@ from extraction_core.errors import LedgerError
 from extraction_core.failpoints import Failpoints, no_failpoints
 from resources.ledger import finalization, migrate
 from resources.ledger.attempts import Attempts
+from resources.ledger.batch_requests import BatchRequests
+from resources.ledger.batches import Batches
 from resources.ledger.documents import Documents
 from resources.ledger.engine import LedgerEngine
 from resources.ledger.launches import Launches
@@ -22,7 +24,7 @@ from resources.ledger.workers import Workers
 
 
 class Ledger:
-    """Documents, parse runs, extraction runs and results, attempts and workers of one database.
+    """Documents, parse runs, extraction runs and results, attempts, message batches and workers of one database.
 
     Opening brings the database to the newest schema under a lock; several processes may open at once.
 
@@ -52,6 +54,8 @@ class Ledger:
         self.runs = Runs(self.engine)
         self.results = Results(self.engine)
         self.attempts = Attempts(self.engine)
+        self.batches = Batches(self.engine)
+        self.batch_requests = BatchRequests(self.engine)
         self.workers = Workers(self.engine)
         self.launches = Launches(self.engine)
         self.reports = Reports(self.engine)

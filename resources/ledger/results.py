@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from extraction_core.failpoints import Failpoint
 from extraction_core.states import RowStatus
 from resources.ledger.attempts import judged, result_cost
+from resources.ledger.batches import cancel_batches
 from resources.ledger.engine import LedgerEngine
 from resources.ledger.queue import Held, WorkQueue
 from resources.ledger.tables import documents, extraction_results
@@ -120,6 +121,16 @@ class Results(WorkQueue):
             return status
 
         return self._engine.write(transaction, Failpoint.COMMIT_FAIL)
+
+    def record_cancelled(self, held: Held, reason: str) -> bool:
+        """End a held result cancelled, because the provider's own record says so. False: superseded."""
+        values = {"status": literal(RowStatus.CANCELLED), "message": reason, "cost_usd": result_cost(held.row_id)}
+        return self._engine.write(lambda connection: self._end(connection, held, values), Failpoint.COMMIT_FAIL)
+
+    def request_cancel(self, scope: int) -> tuple[int, int]:
+        """Cancel a run: queued rows end at once, running ones get the flag, batches are cancelled at the provider."""
+        self._engine.write(lambda connection: connection.execute(cancel_batches(scope)), Failpoint.COMMIT_RELEASE)
+        return super().request_cancel(scope)
 
     def record_retry(self, held: Held, failed: Failed, *, wait_s: float, refused_to_serve: bool) -> RowStatus | None:
         """Give a held result back for another try (or end it cancelled, when that was asked). None: superseded."""

@@ -1,7 +1,8 @@
 """The tables, their constraints and their partial indexes: half of the invariants live here.
 
-``parse_runs`` and ``extraction_results`` share the columns of a claimable row (:func:`queue_columns`); the work queue
-serves both with the same verbs. All ``*_ms`` columns are milliseconds of the database's clock.
+``parse_runs``, ``extraction_results`` and ``message_batches`` share the columns of a claimable row
+(:func:`queue_columns`); the work queue serves all three with the same verbs. All ``*_ms`` columns are milliseconds of
+the database's clock.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from extraction_core.batches import BatchState
 from extraction_core.states import ACTIVE_ROW, AttemptStatus, RowStatus, RunStatus, Select
 from resources.ledger.types import BigId, ExactDecimal, SafeJson, SafeText
 
@@ -216,6 +218,7 @@ attempts = sa.Table(
     sa.Column("token", sa.String(36), nullable=False),
     sa.Column("result_id", sa.BigInteger, sa.ForeignKey("extraction_results.result_id"), nullable=False),
     sa.Column("run_id", sa.BigInteger, sa.ForeignKey("extraction_runs.run_id"), nullable=False),
+    sa.Column("batch_id", sa.BigInteger),
     sa.Column("document_id", sa.BigInteger, nullable=False),
     sa.Column("input_fingerprint", sa.String(64), nullable=False),
     sa.Column("edition", sa.Integer, nullable=False),
@@ -249,6 +252,35 @@ attempts = sa.Table(
     sa.Index("ix_attempts_result_id", "result_id"),
     sa.Index("ix_attempts_run_id", "run_id"),
 )
+
+_partial("ix_attempts_batch_id", attempts.c.batch_id, where="batch_id IS NOT NULL")
+
+message_batches = sa.Table(
+    "message_batches",
+    metadata,
+    sa.Column("batch_id", BigId, sa.Identity(), primary_key=True),
+    sa.Column("run_id", sa.BigInteger, sa.ForeignKey("extraction_runs.run_id"), nullable=False),
+    sa.Column("set_id", sa.BigInteger, sa.ForeignKey("document_sets.set_id"), nullable=False),
+    sa.Column("collection", sa.Text, nullable=False),
+    sa.Column("nonce", sa.String(16), nullable=False),
+    sa.Column("provider_id", sa.Text),
+    sa.Column("state", sa.String(12), nullable=False, server_default=BatchState.RESERVED),
+    _count("request_count"),
+    *queue_columns(),
+    sa.Column("accepted_ms", sa.BigInteger),
+    sa.Column("created_at", sa.Text),
+    sa.Column("expires_at", sa.Text),
+    sa.Column("overdue_ms", sa.BigInteger),
+    _count("looks"),
+    *[_count(name) for name in ("processing", "succeeded", "errored", "canceled", "expired")],
+    sa.UniqueConstraint("nonce"),
+    sa.UniqueConstraint("provider_id"),
+    _one_of("state", BatchState),
+    sa.CheckConstraint("(state IN ('collected', 'lost', 'void')) = (finished_ms IS NOT NULL)", name="settled"),
+    sa.CheckConstraint("state IN ('reserved', 'lost', 'void') OR provider_id IS NOT NULL", name="known"),
+    sa.Index("ix_message_batches_run_id", "run_id"),
+)
+_partial("ix_message_batches_unsettled", message_batches.c.set_id, message_batches.c.due_ms, where=ACTIVE_SQL)
 
 workers = sa.Table(
     "workers",

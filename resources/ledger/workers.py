@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from extraction_core.failpoints import Failpoint
 from extraction_core.states import RowStatus
 from resources.ledger.engine import LedgerEngine
+from resources.ledger.reservations import BATCH_LEASE_MS
 from resources.ledger.tables import extraction_results, workers
 from resources.ledger.types import literal, now_ms
 
@@ -85,13 +86,17 @@ class Workers:
 
         Returns:
             Mappings with ``holder`` (Dagster run or worker id), ``rows``, ``beat_age_ms`` (None: no such worker) and
-            ``lease_left_ms`` (the longest of its rows).
+            ``lease_left_ms`` (the longest of its rows). A message batch is a holder like another, and always alive:
+            what becomes of it is found out by looking at the provider.
         """
         statement = (
             sa.select(
                 sa.func.coalesce(WORKER.dagster_run_id, RESULT.owner).label("holder"),
                 sa.func.count().label("rows"),
-                (now_ms() - sa.func.max(sa.case((WORKER.ended_ms.is_(None), WORKER.beat_ms)))).label("beat_age_ms"),
+                sa.case(
+                    (sa.func.max(RESULT.lease_expires_ms) == BATCH_LEASE_MS, 0),
+                    else_=now_ms() - sa.func.max(sa.case((WORKER.ended_ms.is_(None), WORKER.beat_ms))),
+                ).label("beat_age_ms"),
                 (sa.func.max(RESULT.lease_expires_ms) - now_ms()).label("lease_left_ms"),
             )
             .select_from(extraction_results.outerjoin(workers, WORKER.worker_id == RESULT.owner))

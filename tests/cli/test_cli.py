@@ -247,8 +247,7 @@ def test_the_exit_code_of_status_tells_how_the_documents_ended(
 ) -> None:
     if endings:
         end(ledger, *endings)
-    result = run("status", "--collection", "servers")
-    assert (result.exit_code, result.stderr) == (code, "")
+    assert run("status", "--collection", "servers").exit_code == code
 
 
 def test_a_collection_in_which_all_failed_beside_one_in_which_none_did_is_some_failed(ledger: Ledger) -> None:
@@ -337,6 +336,20 @@ def test_status_shows_people_what_scripts_are_told(ledger: Ledger) -> None:
     assert states["server/dell/00002.pdf"] == "exhausted"
 
 
+def test_status_warns_on_stderr_when_nothing_is_launched_by_itself_and_tells_scripts(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    end(ledger, "completed")
+    result = run("status", "--json", "--collection", "servers")
+    (warning,) = json.loads(result.stdout)["dagster"]["warnings"]
+    assert (result.exit_code, result.stderr) == (0, f"warning: {warning}\n")
+    assert warning.startswith("no Dagster has run at")
+    monkeypatch.delenv("DAGSTER_HOME")
+    result = run("status", "--json", "--collection", "servers")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert json.loads(result.stdout)["dagster"]["home"] is None
+
+
 def test_status_changes_nothing(ledger: Ledger) -> None:
     end(ledger, "completed", "failed", "pending")
     before = everything(ledger)
@@ -379,7 +392,8 @@ def test_a_dry_sweep_says_what_would_be_launched_and_changes_no_row(ledger: Ledg
 
     result = run("sweep", "--dry-run", "--collection", "servers")
 
-    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.exit_code == 0
+    assert result.stderr.startswith("warning: no Dagster daemon is alive")
     first, *launches = result.stdout.splitlines()
     assert first.startswith("servers: 8 launched, 0 held back")
     assert launches == [f"  would launch {one['folder']}" for one in before["document_sets"]]

@@ -107,6 +107,44 @@ def test_a_run_in_which_a_row_was_cancelled_is_cancelled(
     assert counts(dict(closed)) == (len(others) + 1, 0, others.count(complete), others.count(fail), 1)
 
 
+@pytest.mark.parametrize(
+    ("others", "status"),
+    [
+        ([], "completed"),
+        ([complete], "completed"),
+        ([complete, fail], "completed_with_errors"),
+        ([fail], "failed"),
+    ],
+)
+def test_a_row_that_was_cancelled_as_a_duplicate_is_counted_and_does_not_make_its_run_cancelled(
+    ledger: Ledger, others: list[Callable[[Ledger, Held], None]], status: str
+) -> None:
+    run_id = a_run(ledger, documents=len(others) + 1)
+    end_all(ledger, run_id, others)
+    execute(
+        ledger,
+        "UPDATE extraction_results SET status = 'cancelled', reason = 'duplicate', finished_ms = 1 "
+        "WHERE status = 'queued'",
+    )
+    closed = ledger.finalize(run_id)
+    assert closed is not None
+    assert closed["status"] == status
+    assert counts(dict(closed)) == (len(others) + 1, 0, others.count(complete), others.count(fail), 1)
+
+
+def test_a_run_with_a_duplicate_in_which_a_person_cancelled_the_rest_is_cancelled(ledger: Ledger) -> None:
+    run_id = a_run(ledger, documents=2)
+    execute(
+        ledger,
+        "UPDATE extraction_results SET status = 'cancelled', reason = 'duplicate', finished_ms = 1 "
+        "WHERE document_key LIKE '%1.pdf'",
+    )
+    ledger.results.request_cancel(run_id)
+    closed = ledger.finalize(run_id)
+    assert closed is not None
+    assert (closed["status"], closed["cancelled_count"]) == ("cancelled", 2)
+
+
 def test_a_closed_run_balances_with_a_row_that_nobody_requested(ledger: Ledger) -> None:
     run_id = a_run(ledger, documents=2)
     end_all(ledger, run_id, [complete, fail])

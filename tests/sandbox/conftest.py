@@ -43,6 +43,23 @@ class Http:
         usual = {"x-api-key": "k", "anthropic-version": "2026-10-21", "content-type": "application/json"}
         return self.call("POST", "/v1/messages", body, usual | {k.replace("_", "-"): v for k, v in headers.items()})
 
+    def api(self, method: str, path: str, body: object = None) -> "Reply":
+        """Send a request with a key and a version to a path below `/v1/messages`."""
+        return self.call(method, f"/v1/messages{path}", body, {"x-api-key": "k", "anthropic-version": "2026-10-21"})
+
+    def batches(self) -> list[dict[str, Any]]:
+        """Return the sandbox's books of its batches, oldest first."""
+        return self.call("GET", "/_sandbox/batches").json["batches"]
+
+    def durations(self, **seconds: float | None) -> None:
+        """Set how long batches and cancels take."""
+        reply = self.call("POST", "/_sandbox/batches", seconds)
+        assert reply.status == 200, reply.body
+
+    def advance(self, seconds: float) -> None:
+        """Move the clock of the batches."""
+        self.call("POST", "/_sandbox/clock", {"advance_s": seconds})
+
     def fault(self, kind: str, **options: Any) -> None:
         """Script one fault."""
         reply = self.call("POST", "/_sandbox/faults", {"faults": [{"kind": kind, **options}]})
@@ -89,6 +106,11 @@ def asking_for(schema: dict[str, Any]) -> dict[str, Any]:
     return {"format": {"type": "json_schema", "schema": schema}}
 
 
+def batch_of(*texts: str, **changes: Any) -> list[dict[str, Any]]:
+    """Return the requests of a batch, `r0` and on, one for each text."""
+    return [{"custom_id": f"r{n}", "params": body_for(text, **changes)} for n, text in enumerate(texts)]
+
+
 @pytest.fixture(scope="session")
 def _server() -> Iterator[sandbox.Background]:
     with sandbox.Background() as server:
@@ -97,9 +119,9 @@ def _server() -> Iterator[sandbox.Background]:
 
 @pytest.fixture
 def http(_server: sandbox.Background) -> Http:
-    """The sandbox without requests, faults or cache entries."""
+    """The sandbox without batches, requests, faults or cache entries."""
     client = Http(_server.url)
-    for path in ("requests", "faults", "cache"):
+    for path in ("batches", "requests", "faults", "cache"):
         client.call("DELETE", f"/_sandbox/{path}")
     return client
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 import sqlalchemy as sa
+from dagster._core.execution.api import create_execution_plan
 from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
 from dagster._core.remote_origin import (
     RegisteredCodeLocationOrigin,
@@ -21,7 +22,10 @@ from dagster._core.remote_origin import (
     RemotePartitionSetOrigin,
     RemoteRepositoryOrigin,
 )
+from dagster._core.snap import snapshot_from_execution_plan
 
+from extraction_assets.assets.document_set import build_document_set_assets
+from resources.configurable import ExtractionEnvironment
 from resources.ledger.tables import extraction_results, workers
 from resources.ledger.types import now_ms
 from resources.ledger.workers import WorkerIdentity
@@ -32,6 +36,7 @@ from tests.ledger.support import execute, one_row, rows
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from extraction_core.collection import Collection
     from resources.ledger import Ledger
     from resources.ledger.documents import DocumentSet
     from resources.ledger.launches import DueSet
@@ -96,6 +101,7 @@ class Watch:
         tags: Mapping[str, str] | None = None,
         job: str | None = None,
         assets: Sequence[dg.AssetKey] | None = None,
+        plan: str | None = None,
         started_s_ago: float | None = None,
     ) -> str:
         """Make a Dagster run that nobody executes. Returns its id.
@@ -106,6 +112,7 @@ class Watch:
             tags: further tags.
             job: its job; the collection's unless told otherwise.
             assets: the assets that it names instead of a job, as a run from the UI's asset page does.
+            plan: the plan that Dagster keeps of it; see :func:`planned`.
             started_s_ago: when it started.
         """
         job = job or ("__ASSET_JOB" if assets else self.target.job_name)
@@ -114,6 +121,7 @@ class Watch:
             status=Status.STARTING if started_s_ago is not None else status,
             tags={**({PARTITION_TAG: of.partition_key} if of else {}), **(tags or {})},
             asset_selection=frozenset(assets) if assets else None,
+            execution_plan_snapshot_id=plan,
             remote_job_origin=RemoteJobOrigin(REPOSITORY, job),  # a queued run must say who is to run it
         )
         self.instance.add_run(run)
@@ -202,14 +210,30 @@ class Watch:
         self.instance.handle_run_event(run_id, told, at or datetime.now(UTC))
 
 
-def database(instance: dg.DagsterInstance, name: str = "runs") -> sqlite3.Connection:
-    """Open a file that an instance keeps its runs (``runs``) or its partitions (``runs/index``) in."""
-    return sqlite3.connect(Path(instance.root_directory) / "history" / f"{name}.db")
+def planned(instance: dg.DagsterInstance, collection: Collection, job: str) -> str:
+    """Let Dagster keep the plan of somebody's own job over a collection's assets, as it does for every run."""
+    own = dg.define_asset_job(job, selection="*", executor_def=dg.in_process_executor)
+    definitions = dg.Definitions(
+        assets=[build_document_set_assets(collection)], jobs=[own], resources={"extraction": ExtractionEnvironment()}
+    )
+    resolved = definitions.resolve_job_def(job)
+    plan = snapshot_from_execution_plan(create_execution_plan(resolved), resolved.get_job_snapshot_id())
+    return instance.run_storage.add_execution_plan_snapshot(plan)
+
+
+def database(instance: dg.DagsterInstance, name: str = "history/runs") -> sqlite3.Connection:
+    """Open a file of an instance: its runs, its partitions (``history/runs/index``), its sensors."""
+    return sqlite3.connect(Path(instance.root_directory) / f"{name}.db")
 
 
 def forget_everything(instance: dg.DagsterInstance) -> None:
-    """Delete all runs, backfills and partitions of an instance."""
-    for name, tables in (("runs", ("run_tags", "runs", "bulk_actions")), ("runs/index", ("dynamic_partitions",))):
+    """Delete all runs, backfills and partitions of an instance, and what it knows of daemons and sensors."""
+    kept = {
+        "history/runs": ("run_tags", "runs", "bulk_actions", "daemon_heartbeats", "kvs"),
+        "history/runs/index": ("dynamic_partitions",),
+        "schedules/schedules": ("jobs", "instigators", "job_ticks"),
+    }
+    for name, tables in kept.items():
         with closing(database(instance, name)) as connection, connection:
             for table in tables:
                 connection.execute(f"DELETE FROM {table}")  # noqa: S608 - from the constants above

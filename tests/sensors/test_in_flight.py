@@ -6,8 +6,8 @@ import pytest
 
 from extraction_assets.assets.keys import extractions_key, parsed_documents_key
 from sensors.probe import IN_FLIGHT
-from tests.factories import COLLECTION
-from tests.sensors.support import PARTITION_TAG, Status, Watch, held_back, launched
+from tests.factories import COLLECTION, a_collection
+from tests.sensors.support import Status, Watch, held_back, launched, planned
 
 RANGE_TAGS = ("dagster/asset_partition_range_start", "dagster/asset_partition_range_end")
 
@@ -60,9 +60,28 @@ def test_a_run_of_all_assets_that_names_none_holds_the_set_back(watch: Watch) ->
 
 def test_runs_of_other_jobs_and_other_assets_do_not_hold_the_set_back(watch: Watch) -> None:
     (mine,) = watch.sets("mine")
-    watch.dagster_run(Status.QUEUED, of=mine, job="invoices_extraction")
+    plan = planned(watch.instance, a_collection(watch.folder / "others", name="invoices"), "invoices_extraction")
+    watch.dagster_run(Status.QUEUED, of=mine, job="invoices_extraction", plan=plan)
     watch.dagster_run(Status.QUEUED, of=mine, assets=[extractions_key("invoices")])
     assert launched(watch.sweep()) == [mine.folder]
+
+
+def test_a_run_of_somebodys_own_job_over_our_assets_holds_its_set_back_before_its_worker_shows_life(
+    watch: Watch,
+) -> None:
+    mine, _ = watch.sets("mine", "other")
+    plan = planned(watch.instance, watch.target.collection, "nightly")
+    run_id = watch.dagster_run(Status.QUEUED, of=mine, job="nightly", plan=plan)
+    report = watch.sweep()
+    assert held_back(report) == {"mine": f"in flight: Dagster run {run_id} (QUEUED)"}
+    assert launched(report) == ["other"]
+
+
+@pytest.mark.parametrize("plan", [None, "a plan that is gone"])
+def test_a_run_of_which_cannot_be_told_what_it_executes_holds_its_set_back(watch: Watch, plan: str | None) -> None:
+    mine, _ = watch.sets("mine", "other")
+    watch.dagster_run(Status.QUEUED, of=mine, job="nightly", plan=plan)
+    assert launched(watch.sweep()) == ["other"]
 
 
 def test_a_run_of_our_job_that_names_no_partition_holds_every_set_back(watch: Watch) -> None:
@@ -133,10 +152,4 @@ def test_a_live_worker_holds_the_set_back_although_dagster_knows_of_no_run(watch
     worker = watch.work(mine, dagster_run_id=None)
     assert held_back(watch.sweep()) == {mine.folder: f"in flight: live worker of {worker}"}
     watch.everybody_dies()
-    assert launched(watch.sweep()) == [mine.folder]
-
-
-def test_a_run_of_another_partition_of_the_same_name_is_another_collections_affair(watch: Watch) -> None:
-    (mine,) = watch.sets("mine")
-    watch.dagster_run(Status.QUEUED, job="my_servers_extraction", tags={PARTITION_TAG: mine.partition_key})
     assert launched(watch.sweep()) == [mine.folder]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sensors.sweep import Sweep, SweepLimits
-from tests.factories import a_run, claim_one, fail
+from tests.factories import a_run, claim_one, complete, fail
 from tests.ledger.support import execute, rows, together
 from tests.sensors.support import Status, Watch, held_back, launched, unanswering, unreadable
 
@@ -65,6 +65,16 @@ def test_a_pass_that_begins_gives_the_lease_back_so_that_a_dead_one_is_followed_
     watch.ledger.launches.begun(document_set.set_id, watch.target.question())
     watch.end(run_id, Status.FAILURE)
     assert [launch.number for launch in watch.sweep().launches] == [2]
+
+
+def test_a_pass_that_died_before_it_had_asked_something_new_is_followed_by_another(watch: Watch) -> None:
+    (mine,) = watch.sets("mine")
+    complete(watch.ledger, claim_one(watch.ledger, run_id := a_run(watch.ledger, mine)))
+    watch.ledger.finalize(run_id)
+    watch.ledger.launches.begun(mine.set_id, "an old question")
+    assert [one.document_set.folder for one in watch.due()] == ["mine"]  # the collection asks something else by now
+    watch.ledger.launches.begun(mine.set_id, watch.target.question())
+    assert launched(watch.sweep()) == ["mine"]
 
 
 def test_a_look_at_dagster_that_fails_launches_nothing_and_takes_no_lease(watch: Watch) -> None:
@@ -126,10 +136,10 @@ def test_a_backfill_that_was_asked_for_and_has_no_runs_yet_holds_its_sets_back(w
     assert launched(watch.sweep()) == ["other"]
 
 
-def test_a_backfill_of_a_job_whose_name_ends_like_ours_holds_nothing_back(watch: Watch) -> None:
-    (mine,) = watch.sets("mine")
-    watch.backfill([mine.partition_key], job=f"my_{watch.target.job_name}")
-    assert launched(watch.sweep()) == ["mine"]
+def test_a_backfill_of_any_job_holds_the_partitions_that_it_names_back(watch: Watch) -> None:
+    mine, _ = watch.sets("mine", "other")
+    watch.backfill([mine.partition_key], job="nightly")
+    assert launched(watch.sweep()) == ["other"]
 
 
 def test_two_evaluations_at_one_moment_launch_one_run(

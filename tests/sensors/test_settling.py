@@ -183,5 +183,5 @@ def test_a_dry_run_tells_what_would_be_settled_and_settles_nothing(watch: Watch)
     before = [rows(watch.ledger, table) for table in ("extraction_runs", "extraction_results", "document_sets")]
     report = watch.sweep(dry_run=True)
     assert launched(report) == []
-    assert held_back(report) == {"mine": "a person cancelled its last run: what was left of it ends cancelled"}
+    assert held_back(report)["mine"].startswith("a person cancelled its last run")
     assert [rows(watch.ledger, table) for table in ("extraction_runs", "extraction_results", "document_sets")] == before

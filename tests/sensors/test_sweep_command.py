@@ -66,8 +66,10 @@ def test_a_sweep_that_gets_no_answer_from_dagster_says_so_and_launches_nothing(
 def test_a_sweep_queues_one_run_a_set_and_the_next_one_says_why_it_queues_none(
     keys: dict[str, str], instance: dg.DagsterInstance
 ) -> None:
-    said = command("sweep", "--collection", "invoices").splitlines()
-    assert sorted(said[1:]) == sorted(f"  launched {folder}" for folder in keys)
+    _, *said, queue = command("sweep", "--collection", "invoices").splitlines()
+    assert queue.startswith(f"{len(keys)} runs are queued, the first for ")
+    assert queue.endswith("no daemon is alive that would take them up")
+    assert sorted(said) == sorted(f"  launched {folder}" for folder in keys)
     runs = instance.get_runs()
     assert {(run.status, run.tags["extraction/select"]) for run in runs} == {(Status.QUEUED, "due")}
     assert sorted(run.tags[PARTITION_TAG] for run in runs) == sorted(keys.values())

@@ -1,0 +1,123 @@
+"""One look at a Dagster instance: do its daemons live, do the sensors tick, why do runs wait?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+
+import dagster as dg
+from dagster._core.definitions.run_request import InstigatorType
+from dagster._core.scheduler.instigation import InstigatorState, InstigatorTick, TickStatus
+
+from extraction_assets.oversight import Oversight, SensorState
+from extraction_assets.queue_look import look_at_queue
+from extraction_core.collection import Collection
+from sensors.daemons import QUEUE, SENSORS, SILENT_AFTER_S, beat_ages_s, several_at_work, told_of_several
+from sensors.document_inbox import INTERVAL_S as INBOX_INTERVAL_S
+from sensors.document_inbox import inbox_name
+from sensors.retry_sweeper import INTERVAL_S as SWEEPER_INTERVAL_S
+from sensors.retry_sweeper import sweeper_name
+
+MISSED_TICKS = 5
+NO_DAEMON = (
+    "no Dagster daemon is alive: no sensor ticks and no queued run starts. "
+    "Start it with `make dev` or `dagster-daemon run`."
+)
+
+
+def look_at_dagster(home: str, collections: Sequence[Collection]) -> Oversight:
+    """Look at the instance that DAGSTER_HOME names.
+
+    Raises:
+        Exception: whatever its storage raises.
+    """
+    with dg.DagsterInstance.get() as instance:
+        ages = beat_ages_s(instance)
+        needed = {SENSORS, QUEUE} & set(instance.get_required_daemon_types())
+        alive = all(ages.get(kind, SILENT_AFTER_S) < SILENT_AFTER_S for kind in needed)
+        sensors = list(_look_at_sensors(instance, collections, daemon_alive=alive))
+        queue = look_at_queue(instance, daemon_alive=alive)
+        several = several_at_work(instance)
+    warnings = [] if alive else [NO_DAEMON]
+    warnings += [told_of_several(several)] if several else []
+    warnings += [sensor.warning for sensor in sensors if sensor.warning]
+    warnings += [f"queued runs will not start: {reason}" for reason in queue.stuck if alive]
+    return Oversight(
+        home=home,
+        daemon_s_ago=ages.get(SENSORS),
+        daemon_alive=alive,
+        sensors=sensors,
+        queue=queue,
+        warnings=warnings,
+    )
+
+
+def _look_at_sensors(
+    instance: dg.DagsterInstance, collections: Sequence[Collection], *, daemon_alive: bool
+) -> Iterator[SensorState]:
+    states = instance.all_instigator_state(instigator_type=InstigatorType.SENSOR)
+    for collection in collections:
+        for name, interval_s in (
+            (inbox_name(collection.name), INBOX_INTERVAL_S),
+            (sweeper_name(collection.name), SWEEPER_INTERVAL_S),
+        ):
+            own = [state for state in states if state.instigator_name == name]
+            yield _look_at_sensor(instance, collection.name, name, own, interval_s if daemon_alive else None)
+
+
+def _look_at_sensor(
+    instance: dg.DagsterInstance,
+    collection: str,
+    name: str,
+    states: Sequence[InstigatorState],
+    interval_s: int | None,
+) -> SensorState:
+    """Judge one sensor. A code location that was renamed leaves a state behind: what ticked last is the living one.
+
+    Args:
+        instance: Dagster's storage.
+        collection: the sensor's collection.
+        name: its name.
+        states: its states, one for each code location that ever had it.
+        interval_s: how often it should tick, in seconds; None when nothing can be expected of it.
+    """
+    seen = sorted(((_last_tick(instance, state), state) for state in states), key=lambda pair: _at(pair[0]))
+    tick, state = seen[-1] if seen else (None, None)
+    age_s = time.time() - tick.timestamp if tick else None
+    on = state.is_running if state else None
+    told = None
+    if on is False:
+        told = f"{name} is off: switch it on in the UI, under Automation"
+    elif interval_s is not None and (age_s is None or age_s > MISSED_TICKS * interval_s):
+        since = "has never ticked" if age_s is None else f"has not ticked for {age_s:.0f} s"
+        told = f"{name} {since}: is its code location loaded? The UI says so under Deployment"
+    elif tick and tick.status is TickStatus.FAILURE:
+        message = tick.error.message.strip() if tick.error else "no message"
+        told = f"the last tick of {name} failed: {message}"
+    elif interval_s is not None and (twins := _ticking_twins(seen, MISSED_TICKS * interval_s)):
+        told = f"{name} ticks in several code locations at once ({', '.join(twins)}): stop all but one"
+    return SensorState(
+        name=name,
+        collection=collection,
+        on=on,
+        last_tick_s_ago=age_s,
+        last_tick=tick.status.value.lower() if tick else None,
+        warning=told,
+    )
+
+
+def _last_tick(instance: dg.DagsterInstance, state: InstigatorState) -> InstigatorTick | None:
+    return next(iter(instance.get_ticks(state.instigator_origin_id, state.selector_id, limit=1)), None)
+
+
+def _at(tick: InstigatorTick | None) -> float:
+    return tick.timestamp if tick else 0.0
+
+
+def _ticking_twins(seen: Sequence[tuple[InstigatorTick | None, InstigatorState]], within_s: float) -> list[str]:
+    """Return the code locations that tick a sensor, if they are several."""
+    earliest = time.time() - within_s
+    names = {
+        state.repository_selector.location_name for tick, state in seen if state.is_running and _at(tick) > earliest
+    }
+    return sorted(names) if len(names) > 1 else []

@@ -1,0 +1,274 @@
+"""Collecting: the results of an ended batch become files and rows, by the same steps as a call's answer.
+
+Lines come in any order, twice, cut off or not at all; each stands alone, and is matched by its custom id and nothing
+else. Answers are kept first, a slice in one transaction, so a crash at any place pays for nothing again.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from extraction_assets.workers.batch_submit import derive_or_decide, settle
+from extraction_assets.workers.row_end import RowEnd
+from extraction_assets.workers.session import WorkerSession
+from extraction_assets.workers.tools import Tools
+from extraction_core.batches import BatchState, Outcome, ResultLine, read_result_line
+from extraction_core.calls import CallFailed
+from extraction_core.causes import POLICIES, Cause
+from extraction_core.collection import Collection
+from extraction_core.errors import OutputPathError, OutputStoreFullError
+from extraction_core.fingerprints import sha256_hex
+from extraction_core.pricing import cost_usd, token_usage
+from resources.extraction.batches import BatchProvider, ResultsUnreadable
+from resources.ledger.attempts import Answer
+from resources.ledger.batch_requests import SentRequest
+from resources.ledger.documents import slices
+from resources.ledger.queue import Held
+
+log = logging.getLogger(__name__)
+
+SLICE = 100
+"""Lines a step: their answers are kept in one transaction."""
+RECORDERS = 4
+MOST_READS = 5
+COMPLETE_READS = 2
+"""Complete reads that must leave a request out before it counts as missing."""
+READ_AGAIN_S = 60.0
+MISSING_RETRY_S = 60.0
+DEFECT_RETRY_S = 60.0
+MOST_REMARKS = 10
+
+
+@dataclass(kw_only=True)
+class Reading:
+    """What the reads of one batch have shown so far.
+
+    Attributes:
+        seen: custom id -> digest of the line that was used: the first one.
+        remarks: oddities for people, the first few.
+    """
+
+    expected: int
+    seen: dict[str, str] = field(default_factory=dict[str, str])
+    lines: int = 0
+    complete: int = 0
+    remarks: list[str] = field(default_factory=list[str])
+
+    def remark(self, text: str) -> None:
+        """Note an oddity, once."""
+        if text not in self.remarks and len(self.remarks) < MOST_REMARKS:
+            self.remarks.append(text)
+
+    def ended(self, lines: int) -> None:
+        """A read came to an end. It is complete if it has all lines, or as many as the one before it."""
+        self.complete += lines >= self.expected or lines == self.lines
+        self.lines = lines
+
+
+class BatchCollector:
+    """Collects the ended batches of one extraction run.
+
+    Args:
+        tools: the resources.
+        session: the worker's life.
+        collection: the collection.
+        provider: the Message Batches API.
+        stopped: tells whether to end early.
+    """
+
+    def __init__(
+        self,
+        tools: Tools,
+        session: WorkerSession,
+        collection: Collection,
+        provider: BatchProvider,
+        stopped: Callable[[], bool],
+    ) -> None:
+        self._tools, self._session, self._collection = tools, session, collection
+        self._provider, self._stopped = provider, stopped
+        self._batches, self._requests = tools.ledger.batches, tools.ledger.batch_requests
+        self.line_stopped: str | None = None
+
+    def run(self, run_id: int) -> int:
+        """Collect what has ended. Returns how many batches were settled.
+
+        Raises:
+            OutputStoreFullError: the disk is full; what was kept is derived from later.
+        """
+        settled = 0
+        for batch in self._batches.of_run(run_id, BatchState.ENDED):
+            lease_s = self._tools.timing.lease_s
+            held = self._batches.take(batch["batch_id"], self._session.worker_id, lease_s, BatchState.ENDED)
+            if held is None or self._stopped():
+                continue
+            self._session.hold(self._batches, held)
+            try:
+                settled += self._collect(batch, held)
+            finally:
+                self._batches.put_back(held, 0)  # does nothing once it is settled
+                self._session.drop(self._batches, held)
+        return settled
+
+    def _collect(self, batch: Mapping[str, Any], held: Held) -> bool:
+        counts = ("succeeded", "errored", "canceled", "expired")
+        reading = Reading(expected=sum(batch[name] for name in counts))
+        sent = self._requests.sent(batch["batch_id"])
+        self._derive_kept(batch, sent)
+        failure: str | None = None
+        for _ in range(MOST_READS):
+            if self._stopped():
+                return False
+            try:
+                reading.ended(self._read(batch, sent, reading))
+            except ResultsUnreadable as error:
+                failure = str(error)
+                if error.gone:
+                    return self._batches.lose(held, failure)
+            missing = [name for name in sent if name not in reading.seen]
+            if not missing or reading.complete >= COMPLETE_READS:
+                self._fail_missing(batch, sent, missing, reading)
+                return self._settle(batch, held, reading)
+        log.warning("message batch %s is read again later: %s", batch["provider_id"], failure)
+        self._batches.put_back(held, READ_AGAIN_S, message=failure or "its results were cut short", looked=True)
+        return False
+
+    def _settle(self, batch: Mapping[str, Any], held: Held, reading: Reading) -> bool:
+        settled = self._batches.collected(held, "; ".join(reading.remarks) or None)
+        log.info("message batch %s: %s results, %s", batch["provider_id"], len(reading.seen), reading.remarks or "ok")
+        return settled
+
+    def _read(self, batch: Mapping[str, Any], sent: Mapping[str, SentRequest], reading: Reading) -> int:
+        """Read the results once. Returns how many lines there were."""
+        count = 0
+        with self._provider.result_lines(batch["provider_id"]) as lines, ThreadPoolExecutor(RECORDERS) as recorders:
+            for part in slices(lines, SLICE):
+                count += len(part)
+                self._take_in(batch, sent, list(_fresh(part, reading)), recorders)
+                if self._stopped():
+                    break
+        return count
+
+    def _take_in(
+        self,
+        batch: Mapping[str, Any],
+        sent: Mapping[str, SentRequest],
+        lines: Sequence[ResultLine],
+        recorders: ThreadPoolExecutor,
+    ) -> None:
+        """Keep the answers of some lines, then bring their rows to an end, several at a time."""
+        bodies = {line.custom_id: _body(line.message) for line in lines if line.message is not None}
+        answers = {line.custom_id: self._answer(batch, line, bodies[line.custom_id]) for line in lines if line.message}
+        self._requests.keep_answers({name: answer for name, answer in answers.items() if name in sent})
+        for line in lines:
+            if line.custom_id not in sent:
+                self._requests.unexpected(batch, line.custom_id, answers.get(line.custom_id))
+        ours = [line for line in lines if line.custom_id in sent]
+        rows = self._requests.rows_of(batch["batch_id"], [sent[line.custom_id].result_id for line in ours])
+        work = [
+            (line, sent[line.custom_id], row)
+            for line in ours
+            if (row := rows.get(sent[line.custom_id].result_id)) is not None
+        ]
+        for _ in recorders.map(lambda one: self._end_row(one[0], one[1], one[2], bodies.get(one[0].custom_id)), work):
+            pass
+
+    def _end_row(self, line: ResultLine, request: SentRequest, row: Mapping[str, Any], body: str | None) -> None:
+        """Bring one row to its end. What is wrong with it is its own affair: the others go on."""
+        end = RowEnd(self._tools, self._collection, Held(row["result_id"], row["generation"]), row)
+        try:
+            if body is not None:
+                self._note(derive_or_decide(end, request.attempt_id, body))
+            elif line.outcome is Outcome.CANCELED:
+                self._close(line, request, Cause.SERVER_ERROR, counted=False)
+                self._tools.ledger.results.record_cancelled(Held(row["result_id"], row["generation"]), line.detail)
+            else:
+                cause = line.cause or Cause.UNKNOWN_RESULT
+                self._close(line, request, cause, counted=POLICIES[cause].counted)
+                self._note(settle(end, CallFailed(cause=cause, message=line.detail)))
+        except OutputStoreFullError:
+            raise
+        except OutputPathError as error:
+            end.give_up(Cause.OUTPUT_NOT_WRITTEN, str(error))
+        except Exception as error:  # the worker's edge: an unknown defect must cost one row, not its neighbours
+            log.exception("%s failed", row["document_key"])
+            end.give_up(Cause.WORKER_ERROR, f"{type(error).__name__}: {error}", next_retry_s=DEFECT_RETRY_S)
+
+    def _close(self, line: ResultLine, request: SentRequest, cause: Cause, *, counted: bool) -> None:
+        """Close the attempt of a request without an answer: by the provider's rules it was not billed."""
+        attempts = self._tools.ledger.attempts
+        if line.outcome is Outcome.UNKNOWN:
+            attempts.abandoned(request.attempt_id, line.custom_id, cause=cause, message=line.detail)
+            return
+        attempts.failed(
+            request.attempt_id, line.custom_id, cause=cause, message=line.detail, counted=counted, request_id=None
+        )
+
+    def _answer(self, batch: Mapping[str, Any], line: ResultLine, body: str) -> Answer:
+        message = line.message or {}
+        usage, served_model = token_usage(message), message.get("model")
+        sent_at = datetime.fromtimestamp(batch["created_ms"] / 1000, UTC)
+        return Answer(
+            response=body,
+            request_id=None,
+            served_model=served_model,
+            stop_reason=message.get("stop_reason"),
+            usage=usage,
+            cost_usd=cost_usd(str(served_model), usage, at=sent_at, batch=True) if usage else None,
+        )
+
+    def _derive_kept(self, batch: Mapping[str, Any], sent: Mapping[str, SentRequest]) -> None:
+        """Go on where an earlier collector died: answers that are kept need no second reading."""
+        for part in slices(self._requests.kept_unjudged(batch["batch_id"]), SLICE):
+            rows = self._requests.rows_of(batch["batch_id"], [result_id for _, result_id in part])
+            for name, result_id in part:
+                if (row := rows.get(result_id)) is not None:
+                    body = self._requests.response_of(sent[name].attempt_id)
+                    end = RowEnd(self._tools, self._collection, Held(result_id, row["generation"]), row)
+                    self._note(derive_or_decide(end, sent[name].attempt_id, body))
+
+    def _fail_missing(
+        self, batch: Mapping[str, Any], sent: Mapping[str, SentRequest], missing: Sequence[str], reading: Reading
+    ) -> None:
+        """Two complete reads left these requests out: their rows fail, and may be asked again by another run."""
+        message = "the provider's results leave this request out"
+        for part in slices(missing, SLICE):
+            rows = self._requests.rows_of(batch["batch_id"], [sent[name].result_id for name in part])
+            for name in part:
+                row = rows.get(sent[name].result_id)
+                if row is None:
+                    continue
+                reading.remark(f"{len(missing)} requests are missing from the results")
+                cause = Cause.MISSING_FROM_RESULTS
+                attempts = self._tools.ledger.attempts
+                attempts.abandoned(sent[name].attempt_id, name, cause=cause, message=message)
+                end = RowEnd(self._tools, self._collection, Held(row["result_id"], row["generation"]), row)
+                end.give_up(cause, message, next_retry_s=MISSING_RETRY_S)
+
+    def _note(self, stopped: str | None) -> None:
+        self.line_stopped = self.line_stopped or stopped
+
+
+def _fresh(part: Sequence[bytes], reading: Reading) -> Iterator[ResultLine]:
+    """Yield the lines that were not seen before; the first one of an id counts, and another answer is remarked on."""
+    for raw in part:
+        line = read_result_line(raw)
+        if line is None:
+            reading.remark("a line of the results could not be read")
+            continue
+        digest = sha256_hex(raw)
+        if line.custom_id not in reading.seen:
+            reading.seen[line.custom_id] = digest
+            yield line
+        elif reading.seen[line.custom_id] != digest:
+            reading.remark(f"two different results for {line.custom_id}; the first one counts")
+
+
+def _body(message: Mapping[str, Any] | None) -> str:
+    """The kept form of an answer: ASCII, so that NUL and lone surrogates survive as escapes in every database."""
+    return json.dumps(message, ensure_ascii=True, separators=(",", ":"))

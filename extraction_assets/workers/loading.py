@@ -1,0 +1,55 @@
+"""The parsed text of a claimed row, or why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from extraction_assets.workers.lost_texts import LostTexts
+from extraction_assets.workers.tools import Tools
+from extraction_core.causes import Cause
+from extraction_core.states import RowStatus
+
+PARSE_WAIT_S = 1.0
+PARSE_RETRY_S = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoText:
+    """There is no text to ask about.
+
+    Attributes:
+        wait_s: the document is still being parsed: look again after this time; None: the row ends failed.
+        next_retry_s: seconds until another run may help; None: only a person can.
+    """
+
+    reason: str
+    message: str
+    wait_s: float | None = None
+    next_retry_s: float | None = None
+
+
+def load_text(tools: Tools, lost_texts: LostTexts, row: Mapping[str, Any]) -> str | NoText:
+    """Return the Markdown of a row's document.
+
+    Raises:
+        OutputStoreError: a text that was gone from the home was parsed again and could not be written.
+    """
+    parse = tools.ledger.parses.get(row["parse_run_id"]) if row["parse_run_id"] else None
+    if parse is None:
+        return NoText(reason="source_missing", message="the document could not be read", next_retry_s=PARSE_RETRY_S)
+    match RowStatus(parse["status"]):
+        case RowStatus.COMPLETED:
+            text = tools.parsed.markdown(parse["markdown_sha256"])
+            text = lost_texts.restore(parse, row["document_key"]) if text is None else text
+            lost = "the parsed text is gone from the home, and its document has changed; launch again"
+            return NoText(reason=Cause.PARSED_TEXT_LOST, message=lost) if text is None else text
+        case RowStatus.FAILED | RowStatus.CANCELLED:
+            return NoText(
+                reason=parse["reason"] or "parse_cancelled",
+                message=parse["message"] or "",
+                next_retry_s=PARSE_RETRY_S if parse["retryable"] else None,
+            )
+        case RowStatus.QUEUED | RowStatus.RUNNING:
+            return NoText(reason="parsing", message="the document is still being parsed", wait_s=PARSE_WAIT_S)

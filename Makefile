@@ -44,4 +44,4 @@ check: $(READY) ## Lint, types, import arrows, YAML, lock
 	@! grep -nE '://' requirements.lock || { echo "requirements.lock names an address"; exit 1; }
 
 lock: ## Pin the dependencies anew (needs uv)
-	uv pip compile pyproject.toml --group dev --universal --generate-hashes --no-header --python-version 3.11 --output-file requirements.lock
+	uv pip compile pyproject.toml --extra reducto --group dev --universal --generate-hashes --no-header --python-version 3.11 --output-file requirements.lock

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import dagster as dg
 from dagster._core.definitions.run_request import InstigatorType
@@ -12,17 +12,18 @@ from dagster._core.scheduler.instigation import InstigatorState, InstigatorTick,
 from extraction_assets.oversight import Oversight, SensorState
 from extraction_assets.queue_look import look_at_queue
 from extraction_core.collection import Collection
+from sensors import batch_poller, document_inbox, retry_sweeper
 from sensors.daemons import QUEUE, SENSORS, SILENT_AFTER_S, beat_ages_s, several_at_work, told_of_several
-from sensors.document_inbox import INTERVAL_S as INBOX_INTERVAL_S
-from sensors.document_inbox import inbox_name
-from sensors.retry_sweeper import INTERVAL_S as SWEEPER_INTERVAL_S
-from sensors.retry_sweeper import sweeper_name
 
 MISSED_TICKS = 5
+"""A sensor is late after so many intervals, and not before a daemon would count as silent: sensors take turns."""
 NO_DAEMON = (
     "no Dagster daemon is alive: no sensor ticks and no queued run starts. "
     "Start it with `make dev` or `dagster-daemon run`."
 )
+
+Seen = tuple[InstigatorTick | None, InstigatorState]
+"""The last tick of a sensor in one code location, and its state there."""
 
 
 def look_at_dagster(home: str, collections: Sequence[Collection]) -> Oversight:
@@ -52,17 +53,24 @@ def look_at_dagster(home: str, collections: Sequence[Collection]) -> Oversight:
     )
 
 
+def sensors_of(collection: str) -> Mapping[str, int]:
+    """Return the sensors of a collection: name -> how often it should tick, in seconds."""
+    return {
+        document_inbox.inbox_name(collection): document_inbox.INTERVAL_S,
+        retry_sweeper.sweeper_name(collection): retry_sweeper.INTERVAL_S,
+        batch_poller.poller_name(collection): batch_poller.INTERVAL_S,
+    }
+
+
 def _look_at_sensors(
     instance: dg.DagsterInstance, collections: Sequence[Collection], *, daemon_alive: bool
 ) -> Iterator[SensorState]:
     states = instance.all_instigator_state(instigator_type=InstigatorType.SENSOR)
     for collection in collections:
-        for name, interval_s in (
-            (inbox_name(collection.name), INBOX_INTERVAL_S),
-            (sweeper_name(collection.name), SWEEPER_INTERVAL_S),
-        ):
+        for name, interval_s in sensors_of(collection.name).items():
             own = [state for state in states if state.instigator_name == name]
-            yield _look_at_sensor(instance, collection.name, name, own, interval_s if daemon_alive else None)
+            late_s = max(MISSED_TICKS * interval_s, SILENT_AFTER_S) if daemon_alive else None
+            yield _look_at_sensor(instance, collection.name, name, own, late_s)
 
 
 def _look_at_sensor(
@@ -70,7 +78,7 @@ def _look_at_sensor(
     collection: str,
     name: str,
     states: Sequence[InstigatorState],
-    interval_s: int | None,
+    late_s: float | None,
 ) -> SensorState:
     """Judge one sensor. A code location that was renamed leaves a state behind: what ticked last is the living one.
 
@@ -79,31 +87,34 @@ def _look_at_sensor(
         collection: the sensor's collection.
         name: its name.
         states: its states, one for each code location that ever had it.
-        interval_s: how often it should tick, in seconds; None when nothing can be expected of it.
+        late_s: seconds after which a tick is missed; None when nothing can be expected of it.
     """
     seen = sorted(((_last_tick(instance, state), state) for state in states), key=lambda pair: _at(pair[0]))
     tick, state = seen[-1] if seen else (None, None)
-    age_s = time.time() - tick.timestamp if tick else None
     on = state.is_running if state else None
-    told = None
-    if on is False:
-        told = f"{name} is off: switch it on in the UI, under Automation"
-    elif interval_s is not None and (age_s is None or age_s > MISSED_TICKS * interval_s):
-        since = "has never ticked" if age_s is None else f"has not ticked for {age_s:.0f} s"
-        told = f"{name} {since}: is its code location loaded? The UI says so under Deployment"
-    elif tick and tick.status is TickStatus.FAILURE:
-        message = tick.error.message.strip() if tick.error else "no message"
-        told = f"the last tick of {name} failed: {message}"
-    elif interval_s is not None and (twins := _ticking_twins(seen, MISSED_TICKS * interval_s)):
-        told = f"{name} ticks in several code locations at once ({', '.join(twins)}): stop all but one"
     return SensorState(
         name=name,
         collection=collection,
         on=on,
-        last_tick_s_ago=age_s,
+        last_tick_s_ago=time.time() - tick.timestamp if tick else None,
         last_tick=tick.status.value.lower() if tick else None,
-        warning=told,
+        warning=f"{name} is off: switch it on in the UI, under Automation"
+        if on is False
+        else _told(name, seen, late_s),
     )
+
+
+def _told(name: str, seen: Sequence[Seen], late_s: float | None) -> str | None:
+    """Return what a person should know of a sensor that is on."""
+    tick = seen[-1][0] if seen else None
+    if late_s is not None and time.time() - _at(tick) > late_s:
+        since = "has never ticked" if tick is None else f"has not ticked for {time.time() - tick.timestamp:.0f} s"
+        return f"{name} {since}: is its code location loaded? The UI says so under Deployment"
+    if tick and tick.status is TickStatus.FAILURE:
+        return f"the last tick of {name} failed: {tick.error.message.strip() if tick.error else 'no message'}"
+    if late_s is not None and (twins := _ticking_twins(seen, late_s)):
+        return f"{name} ticks in several code locations at once ({', '.join(twins)}): stop all but one"
+    return None
 
 
 def _last_tick(instance: dg.DagsterInstance, state: InstigatorState) -> InstigatorTick | None:
@@ -114,7 +125,7 @@ def _at(tick: InstigatorTick | None) -> float:
     return tick.timestamp if tick else 0.0
 
 
-def _ticking_twins(seen: Sequence[tuple[InstigatorTick | None, InstigatorState]], within_s: float) -> list[str]:
+def _ticking_twins(seen: Sequence[Seen], within_s: float) -> list[str]:
     """Return the code locations that tick a sensor, if they are several."""
     earliest = time.time() - within_s
     names = {

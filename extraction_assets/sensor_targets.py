@@ -7,6 +7,7 @@ from functools import partial
 from extraction_assets.assets.keys import extractions_key, parsed_documents_key
 from extraction_assets.jobs import job_name
 from extraction_assets.partitions import document_sets
+from extraction_assets.workers.parsers import Parsers
 from extraction_assets.workers.prepare import current_question
 from extraction_core.collection import Collection
 from resources.environment import read_environment
@@ -26,5 +27,5 @@ def sensor_target(collection: Collection) -> SensorTarget:
 
 
 def _question(collection: Collection) -> str:
-    provider = build_parse_provider(collection.settings.parse, home=read_environment().home)
-    return current_question(collection, provider)
+    with Parsers(collection, partial(build_parse_provider, home=read_environment().home)) as parsers:
+        return current_question(collection, parsers)

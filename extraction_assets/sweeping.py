@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,21 +94,29 @@ def _sweep(ledger: Ledger, instance: dg.DagsterInstance, target: SensorTarget, *
     keys = [launch.due.document_set.partition_key for launch in whole.launches]
     if keys and not dry_run:
         add_document_sets(instance, name, keys)
-        for part in slices(keys, LARGEST_COMMAND):
-            launch_runs(target.job_name, part)
+        launch_runs(target.job_name, keys)
     return Swept(collection=name, report=whole, dry_run=dry_run)
 
 
 def launch_runs(job: str, partition_keys: Sequence[str]) -> None:
     """Queue one run per document set with Dagster's own command."""
-    command = [
-        sys.executable, "-m", "dagster", "job", "backfill", "-w", str(PROJECT_ROOT / "workspace.yaml"),
-        "-j", job, "--partitions", ",".join(partition_keys), "--noprompt",
-        "--tags", json.dumps({SELECT_TAG: Select.DUE}),
-    ]  # fmt: skip
-    done = subprocess.run(command, cwd=PROJECT_ROOT, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise DocumentExtractionError(f"the runs could not be launched:\n{done.stdout}{done.stderr}")
+    for command in launch_commands(job, partition_keys):
+        done = subprocess.run(command, cwd=PROJECT_ROOT, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise DocumentExtractionError(f"the runs could not be launched:\n{done.stdout}{done.stderr}")
+
+
+def launch_commands(job: str, partition_keys: Sequence[str]) -> Iterator[list[str]]:
+    """Return the command lines that queue one run for each partition; without a partition there is none.
+
+    That matters: a backfill whose list of partitions is empty launches all of them.
+    """
+    for part in slices(partition_keys, LARGEST_COMMAND):
+        yield [
+            sys.executable, "-m", "dagster", "job", "backfill", "-w", str(PROJECT_ROOT / "workspace.yaml"),
+            "-j", job, "--partitions", ",".join(part), "--noprompt",
+            "--tags", json.dumps({SELECT_TAG: Select.DUE}),
+        ]  # fmt: skip
 
 
 def ask_again(collection: Collection, environment: Environment, keys: Sequence[str], *, reset: bool) -> list[str]:

@@ -32,6 +32,7 @@ CUSTOM_ID = re.compile(r"([0-9a-f]{16})-([1-9][0-9]{0,18})")
 RESULTS_KEPT_DAYS = 29
 """Days after creation for which the provider keeps results."""
 LONGEST_NAME = 64
+LONGEST_DETAIL = 500
 
 
 class BatchState(StrEnum):
@@ -164,8 +165,8 @@ def read_result_line(line: bytes) -> ResultLine | None:
 
 def _result(name: str, result: Mapping[str, Any]) -> ResultLine:
     match result.get("type"):
-        case "succeeded" if isinstance(result.get("message"), Mapping):
-            return ResultLine(custom_id=name, outcome=Outcome.SUCCEEDED, message=result["message"])
+        case "succeeded" if message := _object(result.get("message")):
+            return ResultLine(custom_id=name, outcome=Outcome.SUCCEEDED, message=message)
         case "errored":
             return _errored(name, result)
         case "canceled":
@@ -174,7 +175,7 @@ def _result(name: str, result: Mapping[str, Any]) -> ResultLine:
             why = "the batch expired before this request was processed"
             return ResultLine(custom_id=name, outcome=Outcome.EXPIRED, cause=Cause.BATCH_EXPIRED, detail=why)
         case other:
-            named = f"of the unknown type {other!r}"[:LONGEST_NAME] if other != "succeeded" else "without its message"
+            named = "without its message" if other == "succeeded" else f"of the unknown type {_word(other)!r}"
             why = f"a result {named}"
             return ResultLine(custom_id=name, outcome=Outcome.UNKNOWN, cause=Cause.UNKNOWN_RESULT, detail=why)
 
@@ -182,11 +183,16 @@ def _result(name: str, result: Mapping[str, Any]) -> ResultLine:
 def _errored(name: str, result: Mapping[str, Any]) -> ResultLine:
     outer = _object(result.get("error"))
     inner = _object(outer.get("error")) or outer  # some servers leave the outer one out
-    kind, text = str(inner.get("type")), str(inner.get("message") or "no message")
+    kind, text = _word(inner.get("type")), _word(inner.get("message") or "no message", longest=LONGEST_DETAIL)
     cause = ERROR_CAUSES.get(kind, Cause.SERVER_ERROR)
     if kind == "not_found_error" and "model" in text.lower():
         cause = Cause.MODEL_NOT_FOUND
     return ResultLine(custom_id=name, outcome=Outcome.ERRORED, cause=cause, detail=f"{kind}: {text}")
+
+
+def _word(value: Any, longest: int = LONGEST_NAME) -> str:
+    """Return a text of the provider's on one line; of anything else, which may be of any size and depth, its kind."""
+    return " ".join(value.split())[:longest] if isinstance(value, str) else type(value).__name__
 
 
 def _object(value: Any) -> Mapping[str, Any]:

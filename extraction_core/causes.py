@@ -52,6 +52,8 @@ class Cause(StrEnum):
     COST_LIMIT = "cost_limit"
     EXHAUSTED = "exhausted"
     PARSED_TEXT_LOST = "parsed_text_lost"
+    POOR_QUALITY = "poor_quality"
+    FILE_NOT_READ = "file_not_read"
     # the answer is good, but could not be put down
     OUTPUT_NOT_WRITTEN = "output_not_written"
     # a defect of ours, recorded at the worker's edge
@@ -113,6 +115,8 @@ POLICIES: Mapping[Cause, Policy] = {
     Cause.COST_LIMIT: Policy(remedy=Remedy.FINAL, counted=False),
     Cause.EXHAUSTED: Policy(remedy=Remedy.FINAL, counted=False),
     Cause.PARSED_TEXT_LOST: Policy(remedy=Remedy.FINAL, counted=False),
+    Cause.POOR_QUALITY: Policy(remedy=Remedy.FINAL, counted=False),
+    Cause.FILE_NOT_READ: Policy(remedy=Remedy.FINAL, counted=False),
     Cause.OUTPUT_NOT_WRITTEN: Policy(remedy=Remedy.FINAL, counted=False),
     Cause.WORKER_ERROR: Policy(remedy=Remedy.RETRY),
 }
@@ -146,11 +150,16 @@ REMEDIES_FOR_A_PERSON: Mapping[str, str] = {
     Cause.OUTPUT_NOT_WRITTEN: (
         "Make the path writable, then launch again; the answer is kept and is not paid for again."
     ),
+    Cause.POOR_QUALITY: "Get a better file; or accept the flaw with `quality: warn`, then launch again.",
+    Cause.FILE_NOT_READ: "Replace or remove the named file; or do without it with `on_failed_file: leave_out`.",
     "no_text_layer": "The document is a scan or a picture; run OCR on it first.",
     "password": "Remove the password.",
     "corrupt": "The file is damaged; get it again.",
     "unsupported": "Convert the file to a supported format.",
     "empty_file": "The file is empty; get it again.",
     "empty_text": "The document holds no text.",
+    "service_failed": "The parse service gives no text for this document; the message has its words.",
+    "service_busy": "The parse service took no job; it is asked again with the next try.",
+    "job_expired": "Whether its job was billed is not known; ask for a new one with `select: failed`.",
 }
 """Advice per cause for the terminal and the UI; a cause without a line needs a look at its message."""

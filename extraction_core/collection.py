@@ -12,13 +12,15 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from extraction_core.batches import MOST_BYTES, MOST_REQUESTS
+from extraction_core.documents import Unit
 from extraction_core.fingerprints import question_digest
 from extraction_core.output_schema import Schema, SchemaValidator, provider_schema
 from extraction_core.partitions import PartitionBy, PartitionRule
 from extraction_core.prompting import Question
+from extraction_core.quality import QualityByFlaw
 
 DEFAULT_MODEL = "claude-haiku-5-5"
 MB = 1_000_000
@@ -41,6 +43,14 @@ class HashPartition(BaseModel):
     hash: int = Field(ge=1, le=10_000, description="Number of buckets.")
 
 
+class DirectoryUnit(BaseModel):
+    """One document per folder of a depth, with everything below it."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    directory: int = Field(ge=1, le=20, description="Depth in folders, counted from the source.")
+
+
 class CollectionFile(BaseModel):
     """The attributes of a document collection."""
 
@@ -51,11 +61,26 @@ class CollectionFile(BaseModel):
     )
     include: list[str] = Field(default=["**/*"], min_length=1, description="Globs of which one must match.")
     exclude: list[str] = Field(default=[], description="Globs of which none may match.")
+    unit: Literal["file", "directory"] | DirectoryUnit = Field(
+        default="file",
+        description="What one document is: file, directory (all files that a folder holds), or {directory: DEPTH}.",
+    )
+    on_failed_file: Literal["fail", "leave_out"] = Field(
+        default="fail",
+        description="What a file that cannot be read does to the document of its directory: fail it, or be left out.",
+    )
     partition_by: DirectoryPartition | HashPartition | Literal["document"] = Field(
         default=DirectoryPartition(directory=1),
         description="How documents are grouped into sets: {directory: DEPTH}, {hash: BUCKETS} or document.",
     )
-    parse: Literal["local"] = Field(default="local", description="How documents become Markdown.")
+    parse: Literal["local", "reducto"] = Field(
+        default="local",
+        description="How documents become Markdown: local, or by jobs of reducto (unit: file only).",
+    )
+    quality: Literal["warn", "fail"] | QualityByFlaw = Field(
+        default="warn",
+        description="What becomes of a document whose text came out badly: warn, fail, or one of them per flaw.",
+    )
     schema_: str = Field(
         default="schema.json", alias="schema", description="JSON Schema 2020-12 file beside defs.yaml."
     )
@@ -86,10 +111,26 @@ class CollectionFile(BaseModel):
             raise ValueError(msg)
         return value
 
+    @field_validator("parse")
+    @classmethod
+    def _one_job_a_file(cls, value: str, info: ValidationInfo) -> str:
+        if value == "reducto" and info.data.get("unit") != "file":
+            msg = "reducto parses documents of one file; use unit: file, or parse: local"
+            raise ValueError(msg)
+        return value
+
     @field_validator("fail_above", mode="before")
     @classmethod
     def _whole_numbers_too(cls, value: Any) -> Any:
         return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+    def unit_rule(self) -> Unit:
+        """Return the rule that tells which files are one document."""
+        match self.unit:
+            case DirectoryUnit(directory=depth):
+                return Unit(is_folder=True, depth=depth)
+            case unit:
+                return Unit(is_folder=unit == "directory")
 
     def partition_rule(self) -> PartitionBy:
         """Return the rule that groups documents into sets."""

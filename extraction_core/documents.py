@@ -1,14 +1,81 @@
-"""Which files of a source are documents, by name alone: the visible list of what is skipped, and why."""
+"""Which files of a source are documents, by name alone: what is skipped and why, and which files are one document."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import PurePosixPath
+from typing import NamedTuple
 
 SYSTEM_NAMES = frozenset({"thumbs.db", "desktop.ini", "ehthumbs.db", "icon\r"})
 SYSTEM_FOLDERS = frozenset({"__macosx", "$recycle.bin", "system volume information"})
 UNFINISHED_SUFFIXES = (".tmp", ".part", ".partial", ".crdownload", ".download", ".filepart")
+
+MAIL_SUFFIX = ".eml"
+ATTACHED = "attachment-sha256:"
+"""Begins the signature of an attachment; the hash of its bytes follows."""
+LONGEST_ATTACHMENT_NAME = 100
+"""Bytes of UTF-8: a file system takes 255 for one name, and the key names a folder of the results."""
+_ATTACHMENT_KEY = re.compile(r"(?P<mail>.+\.eml)/attachment-(?P<number>[1-9]\d{0,5})-[^/]+", re.DOTALL | re.IGNORECASE)
+_UNSAFE_IN_NAME = re.compile(r'[\x00-\x1f\x7f/\\:*?"<>|\ud800-\udfff]+')
+
+
+class AttachmentPlace(NamedTuple):
+    """Where an attachment is: the key of its mail, and its 1-based place among the mail's attachments."""
+
+    mail_key: str
+    number: int
+
+
+def is_mail(document_key: str) -> bool:
+    """Tell by the name whether a document is a mail, whose attachments are documents of their own."""
+    return document_key.lower().endswith(MAIL_SUFFIX)
+
+
+def attachment_key(mail_key: str, number: int, name: str) -> str:
+    """Return the document key of an attachment: below its mail's, with its place and a safe form of its name."""
+    safe = _UNSAFE_IN_NAME.sub("_", PurePosixPath(name.replace("\\", "/")).name).strip(". ") or "unnamed"
+    suffix = PurePosixPath(safe).suffix[:10]
+    stem = safe.removesuffix(suffix).encode()[: LONGEST_ATTACHMENT_NAME - len(suffix.encode())]
+    return f"{mail_key}/attachment-{number}-{stem.decode(errors='ignore')}{suffix}"
+
+
+def attachment_place(document_key: str) -> AttachmentPlace | None:
+    """Return where an attachment is by its key, as :func:`attachment_key` made it; None for any other key."""
+    found = _ATTACHMENT_KEY.fullmatch(document_key)
+    return AttachmentPlace(found["mail"], int(found["number"])) if found else None
+
+
+def outermost_mail(document_key: str) -> str:
+    """Return the key of the file that an attachment is in, through mails in mails; any other key as it is."""
+    while place := attachment_place(document_key):
+        document_key = place.mail_key
+    return document_key
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unit:
+    """What one document is: a file, or a folder with its files.
+
+    Attributes:
+        is_folder: whether the files of a folder are one document; its key is the folder's path.
+        depth: folders from the source to the one that is the document, with all that lies below it; None: the folder
+            that holds the file.
+    """
+
+    is_folder: bool = False
+    depth: int | None = None
+
+    def document_key(self, file_key: str) -> str | None:
+        """Return the key of the document that a file belongs to; None for a file in no such folder."""
+        if not self.is_folder:
+            return file_key
+        folders = file_key.split("/")[:-1]
+        if len(folders) < (self.depth or 1):
+            return None
+        return "/".join(folders[: self.depth])
 
 
 def skip_reason(document_key: str, include: Sequence[str], exclude: Sequence[str]) -> str | None:  # noqa: PLR0911 - one return per reason

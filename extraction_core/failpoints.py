@@ -12,7 +12,7 @@ from enum import StrEnum
 
 
 class Failpoint(StrEnum):
-    """Every commit, provider call and file operation, in the order of one document's life, then of one batch's."""
+    """Every commit, provider call and file operation in the life of a document, a batch and a parse job, in order."""
 
     COMMIT_WORKER = "commit:worker"
     COMMIT_LAUNCH = "commit:launch"
@@ -48,6 +48,15 @@ class Failpoint(StrEnum):
     COMMIT_BATCH_TAKE = "commit:batch_take"
     COMMIT_BATCH_LOOK = "commit:batch_look"
     COMMIT_BATCH_SETTLE = "commit:batch_settle"
+    COMMIT_JOB_BEGIN = "commit:job_begin"
+    CREATE_JOB = "call:job_create"
+    JOB_ACCEPTED = "call:job_accepted"
+    COMMIT_JOB_ACCEPTED = "commit:job_accepted"
+    COMMIT_JOB_TAKE = "commit:job_take"
+    COMMIT_JOB_LOOK = "commit:job_look"
+    WRITE_JOB_RESULT = "file:write_job_result"
+    COMMIT_JOB_FETCHED = "commit:job_fetched"
+    COMMIT_JOB_END = "commit:job_end"
 
 
 Failpoints = Callable[[Failpoint], None]

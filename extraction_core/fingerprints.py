@@ -29,6 +29,11 @@ def canonical_digest(value: Mapping[str, object]) -> str:
     return sha256_hex(text.encode("ascii"))
 
 
+def directory_hash(files: Mapping[str, str]) -> str:
+    """Return the content hash of a directory: over the names of its files and the SHA-256 of their bytes."""
+    return canonical_digest({"directory": dict(files)})
+
+
 def parse_key(content_hash: str, provider: str, provider_version: str) -> str:
     """Return the identity of one parsing of some bytes: equal bytes are parsed once, whatever they are called."""
     return canonical_digest({"content": content_hash, "provider": provider, "version": provider_version})

@@ -14,11 +14,16 @@ from typing import Protocol
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """One page, sheet or slide: its 1-based number and its half-open range of code points in the Markdown."""
+    """One page, sheet or slide: its 1-based number and its half-open range of code points in the Markdown.
+
+    ``file`` names the file that the page is of, where a document has several; the numbers then count within the file,
+    and a file without pages is one page.
+    """
 
     number: int
     start: int
     end: int
+    file: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +36,8 @@ class ParsedDocument:
     ``little_text_on_scan``, ``invisible_text``, ``visibility_not_checked``, ``right_to_left_visual_order``,
     ``hidden_slide``. By name: ``hidden_sheet``, ``hidden_rows`` and ``hidden_columns`` (sheet),
     ``formula_without_value`` (sheet and cell), ``attachment_not_read`` (file name), ``encoding_assumed`` (encoding),
-    ``engine_warning`` (the engine's words). By count: ``characters_replaced``.
+    ``engine_warning`` (the engine's words). By count: ``characters_replaced``. In a document of several files the
+    file's name stands before the detail; ``file_not_read`` (file name, reason and message) says which one is missing.
     """
 
     markdown: str
@@ -40,6 +46,16 @@ class ParsedDocument:
     engine_version: str
     media_type: str
     warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attachment:
+    """One attachment of a mail: its 1-based place among them, its name as the mail gives it, its content."""
+
+    number: int
+    name: str
+    content_hash: str
+    size_bytes: int
 
 
 class ParseFailureReason(StrEnum):
@@ -69,6 +85,12 @@ class ParseFailureReason(StrEnum):
     """The file changed while it was read."""
     SOURCE_MISSING = "source_missing"
     """The file is not there any more."""
+    SERVICE_FAILED = "service_failed"
+    """The parse service failed, or refuses the document; its own words are in the message."""
+    SERVICE_BUSY = "service_busy"
+    """The parse service took no job now; its own words are in the message."""
+    JOB_EXPIRED = "job_expired"
+    """The parse service did not end the job in time, or does not know it any more."""
 
 
 _WORTH_ANOTHER_TRY = frozenset(
@@ -77,6 +99,7 @@ _WORTH_ANOTHER_TRY = frozenset(
         ParseFailureReason.TIMEOUT,
         ParseFailureReason.SOURCE_CHANGED,
         ParseFailureReason.SOURCE_MISSING,
+        ParseFailureReason.SERVICE_BUSY,
     }
 )
 

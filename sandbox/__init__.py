@@ -1,4 +1,4 @@
-"""An Anthropic-compatible server on this machine, which answers by rules from the text it is sent.
+"""An Anthropic- and Reducto-compatible server on this machine, which answers by rules from the text it is sent.
 
 It stands in for the real API in tests and demonstrations and shares no code with the code it tests. Its answers show
 that the plumbing works; they say nothing about the quality of a model.

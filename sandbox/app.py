@@ -1,4 +1,4 @@
-"""The web application: the Messages API with its batches, and `/_sandbox/` to script and to inspect them."""
+"""The web application: the Messages API with its batches, Reducto's parse jobs, and `/_sandbox/` to inspect them."""
 
 import secrets
 from collections.abc import Awaitable, Callable
@@ -18,9 +18,12 @@ from sandbox.fault_kinds import COUNT_TOKENS, MESSAGES, REQUEST, SHAPES
 from sandbox.log import ENTRY
 from sandbox.messages import build_message
 from sandbox.prompt import Prompt, read_prompt
+from sandbox.reducto import control as job_control
+from sandbox.reducto import endpoints as job_endpoints
 from sandbox.state import STATE, State
 
 MAX_BODY = 32 * 1024 * 1024
+OF_REDUCTO = ("/upload", "/parse", "/job", "/cancel/", "/storage/")  # it has a shape of its own for errors
 SAYS_WHAT_IT_IS = {"x-sandbox": "rules-not-a-model"}
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -35,6 +38,8 @@ def make_app(log_file: Path | None = None, batch_seconds: float | None = 0) -> w
     endpoints.add_routes(app)
     control.add_routes(app)
     batch_control.add_routes(app)
+    job_endpoints.add_routes(app)
+    job_control.add_routes(app)
     app.on_response_prepare.append(_add_headers)
     app.on_cleanup.append(_end)
     return app
@@ -66,7 +71,8 @@ async def _answer(request: web.Request, handler: Handler, request_id: str) -> we
         status, message = HTTPStatus.REQUEST_ENTITY_TOO_LARGE, None
     except web.HTTPException as error:
         status, message = error.status, error.reason
-    return web.json_response(error_body(status, message, request_id), status=status)
+    body = {"detail": message} if request.path.startswith(OF_REDUCTO) else error_body(status, message, request_id)
+    return web.json_response(body, status=status)
 
 
 async def _create_message(request: web.Request) -> web.StreamResponse:

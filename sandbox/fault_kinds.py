@@ -4,7 +4,9 @@ Every fault is a JSON object `{"kind": ..., "times": 1, "skip": 0, "match": null
 kind. `times` null means for ever; `match` is a regular expression. A path is `/v1/messages`,
 `/v1/messages/count_tokens`, or a batch endpoint with its method, as `GET /v1/messages/batches/{id}/results`. What
 `match` searches: the user text of a message or of a request of a batch; the body of a create, as it was sent; the id
-of a batch and its custom ids, one a line, at every other batch endpoint.
+of a batch and its custom ids, one a line, at every other batch endpoint. Reducto's endpoints are `POST /upload`
+(searched: the document), `POST /parse_async` (the body), `GET /jobs`, `GET /job/{id}`, `POST /cancel/{id}` and
+`GET /storage/results/{name}` (the job's id and its metadata).
 
 **Any endpoint** (default path `/v1/messages`):
 
@@ -39,6 +41,11 @@ first ones as they were sent are meant:
 - `pause`: after `lines` lines, wait until `name` is released.
 - `cut`: end after `lines` lines; `how` is `line_end` (a proper end, nothing tells), `mid_line` (a proper end in the
   middle of the next line), `fin` or `reset` (the connection breaks; after a reset, lines not read yet may be lost).
+
+**A parse job** (path `POST /parse_async`): `by_url`: its result is behind a link. `listed_late` as for a batch.
+
+**A look at a parse job** (path `GET /job/{id}`), whatever it is in truth: `job_status` shows `status`, `job_failed`
+shows `Failed` with an error of `name` and `message`.
 """
 
 from collections.abc import Collection, Mapping
@@ -55,7 +62,14 @@ RETRIEVE = f"GET {BATCHES}/{{id}}"
 CANCEL = f"POST {BATCHES}/{{id}}/cancel"
 DELETE = f"DELETE {BATCHES}/{{id}}"
 RESULTS = f"GET {BATCHES}/{{id}}/results"
-ANYWHERE = (MESSAGES, COUNT_TOKENS, CREATE, LIST, RETRIEVE, CANCEL, DELETE, RESULTS)
+UPLOAD = "POST /upload"
+SUBMIT = "POST /parse_async"
+JOB = "GET /job/{id}"
+JOBS = "GET /jobs"
+STOP = "POST /cancel/{id}"
+STORED = "GET /storage/results/{name}"
+PARSING = (UPLOAD, SUBMIT, JOB, JOBS, STOP, STORED)
+ANYWHERE = (MESSAGES, COUNT_TOKENS, CREATE, LIST, RETRIEVE, CANCEL, DELETE, RESULTS, *PARSING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +125,14 @@ ROWS: Mapping[str, Options] = {
 }
 LATE: Mapping[str, Options] = {"found_late": SECONDS, "listed_late": SECONDS}
 CANCELING: Mapping[str, Options] = {"canceling_for_ever": {}}
+BY_URL: Mapping[str, Options] = {"by_url": {}}
+LOOKS: Mapping[str, Options] = {
+    "job_status": {"status": Option(types=(str,), required=True)},
+    "job_failed": {
+        "name": Option("INTERNAL_ERROR", types=(str,)),
+        "message": Option("Internal server error", types=(str,)),
+    },
+}
 DOWNLOAD: Mapping[str, Options] = {
     "duplicate_lines": COUNT,
     "missing_ids": COUNT,
@@ -124,9 +146,11 @@ GROUPS: tuple[tuple[Mapping[str, Options], Collection[str]], ...] = (
     (REQUEST, ANYWHERE),
     (SHAPES, (MESSAGES, CREATE)),
     (ROWS, (CREATE,)),
-    (LATE, (CREATE,)),
+    (LATE, (CREATE, SUBMIT)),
     (CANCELING, (CANCEL,)),
     (DOWNLOAD, (RESULTS,)),
+    (BY_URL, (SUBMIT,)),
+    (LOOKS, (JOB,)),
 )
 OPTIONS = {kind: options for group, _ in GROUPS for kind, options in group.items()}
 PATHS = {kind: tuple(paths) for group, paths in GROUPS for kind in group}

@@ -62,17 +62,19 @@ def request_collecting(ledger: Ledger, instance: dg.DagsterInstance, target: Sen
     sets = {batch["set_id"] for batch in ledger.batches.to_collect(collection)}
     if not sets:
         return []
-    due = [one for set_id in sorted(sets) if (one := _due(ledger, collection, set_id))]
-    in_flight = _look(ledger, instance, target)
+    due = [one for set_id in sorted(sets) if (one := due_set(ledger, collection, set_id))]
+    in_flight = look_at_runs(ledger, instance, target)
     return [request_run(ledger, one, in_flight, lease_s=LAUNCH_LEASE_S, collecting=True) for one in due]
 
 
-def _due(ledger: Ledger, collection: str, set_id: int) -> DueSet | None:
+def due_set(ledger: Ledger, collection: str, set_id: int) -> DueSet | None:
+    """Return a set as the door wants it, if it is due."""
     found = ledger.launches.due_sets(collection, None, after=set_id - 1, limit=1)
     return next((one for one in found if one.document_set.set_id == set_id), None)
 
 
-def _look(ledger: Ledger, instance: dg.DagsterInstance, target: SensorTarget) -> InFlight | Unanswered:
+def look_at_runs(ledger: Ledger, instance: dg.DagsterInstance, target: SensorTarget) -> InFlight | Unanswered:
+    """Return what is in flight; a look that fails is no answer, so that nothing is launched on it."""
     try:
         return InFlightProbe(instance, ledger, target).look(settle=False)
     except Exception as error:  # noqa: BLE001 - fail closed: an unanswered check launches nothing, whatever was raised

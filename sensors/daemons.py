@@ -52,7 +52,9 @@ def beat_ages_s(instance: dg.DagsterInstance) -> Mapping[str, float]:
 
 
 def note_who_ticks(instance: dg.DagsterInstance, process: str | None = None) -> None:
-    """Note who is at work, for a tick, and warn when two are. No fault in that ends a tick.
+    """Note who is at work, as a tick begins, and warn when two are. No fault in that ends a tick.
+
+    Ticks of one daemon begin in its old code server, then in its new one, and never by turns.
 
     Args:
         instance: Dagster's storage.

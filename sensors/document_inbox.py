@@ -45,7 +45,7 @@ def look_at_source(
     source = DocumentSource(collection.source, collection.settings.include, collection.settings.exclude)
     rule, moment = collection.settings.partition_rule(), now()
     found: list[FoundDocument] = []
-    listing = source.list()
+    listing = source.list().grouped(collection.settings.unit_rule())
     left_alone = set(listing.unreadable)
     for file in listing.files:
         if file.modified_s is not None and 0 <= moment - file.modified_s < settle_s:
@@ -73,13 +73,13 @@ def build_document_inbox(
         description=f"Registers new, changed and removed documents of {target.collection.source} and extracts them.",
     )
     def document_inbox(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        note_who_ticks(context.instance)
         ledger = Ledger(read_environment().ledger_url)
         try:
             registration = look_at_source(ledger, target)
             report = Sweep(ledger, context.instance, target, limits).run(int(context.cursor or 0))
         finally:
             ledger.close()
-        note_who_ticks(context.instance)
         told = f"{registration.new} new, {registration.changed} changed, {registration.removed} removed; {report}"
         context.log.info(told)
         keys = [item.partition_key for item in registration.sets]

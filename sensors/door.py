@@ -80,6 +80,8 @@ def _holder_in_ledger(ledger: Ledger, due: DueSet, collecting: bool) -> str | No
         if batches := [] if collecting else ledger.batches.open_of_set(due.document_set.set_id):
             name = batches[0]["provider_id"] or f"reservation {batches[0]['batch_id']}"
             return f"message batch {name} ({batches[0]['state']})"
+        if jobs := ledger.parse_jobs.open_of_set(due.document_set.set_id):
+            return f"{len(jobs)} parse jobs, the first of {jobs[0]['document_key']} ({jobs[0]['job_state']})"
     except Exception as error:  # noqa: BLE001 - whatever the database raises: fail closed, let the other sets go on
         log.warning("%s was skipped: the ledger could not be read: %s", due.document_set.folder, error)
         return f"unknown, the check for live workers failed: {error}"

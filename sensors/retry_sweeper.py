@@ -44,12 +44,12 @@ def build_retry_sweeper(
         ),
     )
     def retry_sweeper(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        note_who_ticks(context.instance)
         ledger = Ledger(read_environment().ledger_url)
         try:
             report = Sweep(ledger, context.instance, target, limits).run(int(context.cursor or 0))
         finally:
             ledger.close()
-        note_who_ticks(context.instance)
         context.log.info(str(report))
         for held in report.held_back:
             context.log.info(f"{held.due.document_set.folder}: {held.reason}")

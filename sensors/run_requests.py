@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import dagster as dg
 
@@ -12,16 +12,18 @@ from sensors.door import Launch
 from sensors.target import LAUNCH_TAG, SELECT_TAG, SensorTarget
 
 
-def run_requests(target: SensorTarget, launches: Sequence[Launch]) -> list[dg.RunRequest]:
+def run_requests(
+    target: SensorTarget, launches: Sequence[Launch], *, now: Callable[[], float] = time.time
+) -> list[dg.RunRequest]:
     """Return one request per launch.
 
     The key holds the number of the launch: Dagster deduplicates run keys for ever, so a request that came to nothing
     could otherwise never be repeated. It holds the time as well: a ledger that is begun anew counts from one again.
     """
-    now = int(time.time())
+    moment = int(now())
     return [
         dg.RunRequest(
-            run_key=f"{target.collection.name}:{launch.due.document_set.set_id}:{launch.number}:{now}",
+            run_key=f"{target.collection.name}:{launch.due.document_set.set_id}:{launch.number}:{moment}",
             partition_key=launch.due.document_set.partition_key,
             tags={SELECT_TAG: Select.DUE.value, LAUNCH_TAG: str(launch.number)},  # plain: enums do not serialize
         )

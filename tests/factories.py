@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from extraction_assets.workers.tools import Tools, build_tools
+from extraction_core.batches import BatchSeen, BatchState, new_nonce
 from extraction_core.collection import Collection, CollectionFile
 from extraction_core.failpoints import Failpoint, Failpoints, no_failpoints
 from extraction_core.fingerprints import sha256_hex
@@ -18,6 +19,7 @@ from resources.environment import Environment
 from resources.ledger.attempts import Answer, AttemptPlan, Opened
 from resources.ledger.documents import DocumentSet, FoundDocument
 from resources.ledger.parses import ParseRequest
+from resources.ledger.reservations import BatchOrder, PlannedRequest, Reservation
 from resources.ledger.results import Failed, Output
 from resources.ledger.runs import RunRequest
 from resources.ledger.selection import Selection
@@ -252,6 +254,34 @@ def complete(ledger: Ledger, held: Held, **changes: Any) -> None:
 def fail(ledger: Ledger, held: Held, **changes: Any) -> None:
     """End a claim failed. ``changes`` are the failure's."""
     assert ledger.results.record_failed(held, a_failure(**changes))
+
+
+def a_planned_request(held: Held, **changes: Any) -> PlannedRequest:
+    """Return what is written down of a batch's request for a claimed row."""
+    values = {"model": MODEL, "max_output_tokens": 4096, "reserved_usd": Decimal("0.01"), "second_try": None}
+    return PlannedRequest(held=held, **{**values, **changes})
+
+
+def an_order(run_id: int, **changes: Any) -> BatchOrder:
+    """Return the order of a batch with a nonce of its own."""
+    values = {"worker": "worker", "nonce": new_nonce(), "lease_s": LEASE_S, "max_attempts": MAX_ATTEMPTS}
+    return BatchOrder(run_id=run_id, **{**values, **changes})
+
+
+def reserve(ledger: Ledger, run_id: int, held: Sequence[Held], **order: Any) -> Reservation:
+    """Reserve a batch for claimed rows, with a cent for each. ``order`` are attributes of the order."""
+    return ledger.batches.reserve(an_order(run_id, **order), [a_planned_request(one) for one in held])
+
+
+def a_look(state: BatchState = BatchState.IN_PROGRESS, **changes: Any) -> BatchSeen:
+    """Return what a look at a batch of two requests showed."""
+    values = {
+        "provider_id": "msgbatch_1",
+        "counts": {"processing": 2},
+        "created_at": "2026-11-29T10:00:00+00:00",
+        "expires_at": "2026-11-30T10:00:00+00:00",
+    }
+    return BatchSeen(state=state, **{**values, **changes})
 
 
 def some_files(count: int = 3, folder: str = "dell") -> dict[str, str]:

@@ -64,6 +64,14 @@ class SandboxServer:
         """Return every batch that was accepted, oldest first, deleted ones too, each with its ``requests``."""
         return self._ask("GET", "batches")["batches"]
 
+    def parse_jobs(self) -> dict[str, Any]:
+        """Return the books of the parse service: ``jobs`` oldest first, ``uploads``, ``pages``, ``credits``."""
+        return self._ask("GET", "reducto")
+
+    def parse_seconds(self, seconds: float | None) -> None:
+        """Set how long a parse job takes that is made from now on; None: it never ends."""
+        self._ask("POST", "reducto", {"parse_seconds": seconds})
+
     def advance(self, seconds: float) -> None:
         """Move the clock of the batches forward."""
         self._ask("POST", "clock", {"advance_s": seconds})
@@ -81,7 +89,7 @@ class SandboxServer:
         self._ask("DELETE", "faults")
         for name in self._ask("GET", "held")["held"]:
             self.release(name)
-        for what in ("batches", "requests", "cache"):
+        for what in ("batches", "reducto", "requests", "cache"):
             self._ask("DELETE", what)
 
     def _ask(self, method: str, what: str, body: dict[str, Any] | None = None, **query: str) -> dict[str, Any]:

@@ -13,14 +13,26 @@ from typing import TYPE_CHECKING, Any, Self
 import pytest
 import sqlalchemy as sa
 
-from extraction_assets.workers.orders import Order, Report
+from extraction_assets.workers.orders import Order, Report, Result
 from extraction_assets.workers.prepare import scan
 from extraction_assets.workers.set_run import SetRun
 from extraction_assets.workers.tools import Tools
 from extraction_core.failpoints import Failpoints, no_failpoints
 from extraction_core.fingerprints import sha256_hex
-from resources.ledger.tables import attempts, documents, extraction_results, extraction_runs, parse_runs, workers
+from extraction_core.settings import Timing
+from resources.ledger import Ledger
+from resources.ledger.reservations import BATCH_LEASE_MS
+from resources.ledger.tables import (
+    attempts,
+    documents,
+    extraction_results,
+    extraction_runs,
+    message_batches,
+    parse_runs,
+    workers,
+)
 from resources.parsing import LocalParseProvider
+from sensors.batch_poller import look_after_batches
 from tests import processes
 from tests.factories import a_collection, a_tools
 
@@ -31,11 +43,14 @@ if TYPE_CHECKING:
 
     from extraction_core.collection import Collection
     from extraction_core.parsing import ParseProvider
-    from resources.ledger import Ledger
     from tests.sandbox_server import SandboxServer
 
 ON_ONE_DATABASE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 """For tests of what is decided before the ledger is asked: the other database would only repeat them."""
+
+MOST_ROUNDS = 12
+ROUND_S = 1000.0
+"""Longer than the settle time of a reservation."""
 
 TIMING = {
     "lease_s": 300.0,
@@ -112,6 +127,11 @@ class Books:
     def workers(self) -> list[dict[str, Any]]:
         """All workers."""
         return self.rows(workers)
+
+    @property
+    def batches(self) -> list[dict[str, Any]]:
+        """All message batches."""
+        return self.rows(message_batches)
 
     def statuses(self) -> dict[str, int]:
         """Return how many extraction results are in each status."""
@@ -229,6 +249,10 @@ class Workplace:
         arguments = (str(self.home), self.database_url, dict(os.environ), collection, failpoints, cancelled)
         return processes.start(run_in_child, *arguments, {**TIMING, **timing})
 
+    def watching_child(self, collection: Collection, failpoints: Failpoints) -> ForkServerProcess:
+        """Start a look after the batches that are due in a child process."""
+        return processes.start(watch_in_child, self.database_url, dict(os.environ), collection.name, failpoints)
+
     def expire_leases(self) -> None:
         """Let every lease run out, as if the clock had gone on and nobody had beaten."""
 
@@ -240,6 +264,37 @@ class Workplace:
             connection.execute(sa.update(workers).values(lease_expires_ms=1, beat_ms=1))
 
         self.books.ledger.engine.write(transaction)
+
+    def later(self, seconds: float) -> None:
+        """Let time go by: for the provider's batches by its own clock, in the ledger by moving what it holds back."""
+        self.sandbox.advance(seconds)
+        moved = int(seconds * 1000)
+
+        def transaction(connection: sa.Connection) -> None:
+            for table in (extraction_results, message_batches, workers, documents):
+                times = [column for column in table.c if column.name.endswith("_ms") and column.name != "finished_ms"]
+                values = {
+                    column: sa.case((column > BATCH_LEASE_MS - 1, column), else_=column - moved) for column in times
+                }
+                connection.execute(sa.update(table).values(values))
+
+        self.books.ledger.engine.write(transaction)
+
+    def watch(self, collection: Collection) -> list[str]:
+        """Look after the batches that are due, as the poller does. Returns what was found of each."""
+        looked = look_after_batches(self.books.ledger, collection.name, settle_s=Timing().batch_settle_s)
+        return [one.found for one in looked]
+
+    def finish(self, collection: Collection) -> Report:
+        """Let time go by, look after batches and run, again and again, until the extraction run is closed."""
+        for _ in range(MOST_ROUNDS):
+            self.later(ROUND_S)
+            self.watch(collection)
+            report = self.run(collection)
+            if report.result is not Result.SUBMITTED:
+                return report
+        message = f"still not closed after {MOST_ROUNDS} rounds: {self.books.batches}"
+        raise AssertionError(message)
 
     def calls(self) -> list[dict[str, Any]]:
         """Return the requests for messages, in order of arrival."""
@@ -260,6 +315,12 @@ def run_in_child(  # noqa: PLR0917 - by position, as a child's arguments are
     tools = a_tools(Path(home), database_url, failpoints=failpoints, **timing)
     set_run(tools, collection, Order(is_cancelled=lambda: cancelled), lambda _line: None).run()
     tools.close()
+
+
+def watch_in_child(database_url: str, environment: Mapping[str, str], collection: str, failpoints: Failpoints) -> None:
+    """Look after a collection's batches in this process."""
+    os.environ.update(environment)
+    look_after_batches(Ledger(database_url, failpoints), collection, settle_s=Timing().batch_settle_s)
 
 
 def set_run(tools: Tools, collection: Collection, order: Order, say: Callable[[str], None]) -> SetRun:

@@ -111,7 +111,7 @@ class _DocumentSetStep:
             self._context.log.warning(f"not in this set: {outcome.first_names(report.unknown_documents)}")
         failed: list[str] = []
         if self._parsed_key in self._wanted:
-            yield from self._show_parsed(document_set, failed)
+            yield from self._show_parsed(document_set, report, failed)
         if self._extracted_key in self._wanted:
             yield from self._show_extracted(document_set, report, failed)
         if failed:
@@ -143,8 +143,13 @@ class _DocumentSetStep:
         run = self._context.instance.get_run_by_id(self._context.run.run_id)
         return run is not None and run.status in CANCELLED_BY_A_PERSON
 
-    def _show_parsed(self, document_set: DocumentSet, failed: list[str]) -> Iterator[Any]:
+    def _show_parsed(self, document_set: DocumentSet, report: Report, failed: list[str]) -> Iterator[Any]:
         metadata = outcome.parse_metadata(self._tools, document_set)
+        stopped = report.result is Result.LINE_STOPPED and report.run is None
+        if stopped or metadata.get("parse_jobs_open"):  # not everything is parsed: nothing is materialized yet
+            failed += [f"stopped, documents left as they were: {report.reason}"] if stopped else []
+            yield dg.AssetObservation(self._parsed_key, partition=self._partition, metadata=metadata)
+            return
         bad, total = metadata["failed"], metadata["documents"]
         if total and bad / total > self._collection.settings.fail_above:
             yield dg.AssetObservation(self._parsed_key, partition=self._partition, metadata=metadata)

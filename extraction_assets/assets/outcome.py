@@ -160,6 +160,7 @@ def parse_metadata(tools: Tools, document_set: DocumentSet) -> dict[str, Any]:
         "with_warnings": len(warnings),
         "folder": document_set.folder,
         "parsed_text": dg.MetadataValue.path(str(tools.parsed.root)),
+        **_parse_job_metadata(tools, document_set),
     }
     if failures:
         metadata["failures"] = _table(
@@ -171,6 +172,21 @@ def parse_metadata(tools: Tools, document_set: DocumentSet) -> dict[str, Any]:
             {"document": row["document_key"], "warnings": ", ".join(row["warnings"])} for row in warnings
         )
     return metadata
+
+
+def _parse_job_metadata(tools: Tools, document_set: DocumentSet) -> dict[str, Any]:
+    """Return what the jobs of a parse service used, in its own units; nothing where there were none."""
+    usage = tools.ledger.parse_jobs.usage(document_set.set_id)
+    if not usage.jobs:
+        return {}
+    return {
+        "parse_jobs": usage.jobs,
+        "parse_jobs_open": usage.open,
+        "parse_jobs_of_unknown_cost": usage.unknown,
+        "parse_pages_billed": usage.pages,
+        "parse_credits": f"{usage.credits_used:f}",
+        "parse_cost_usd": "unknown: the service tells pages and credits, not dollars",
+    }
 
 
 def mismatched_files(tools: Tools, document_set: DocumentSet) -> tuple[int, list[str]]:

@@ -12,8 +12,10 @@ from extraction_assets.collections import DEFS_NAME, load_collection, load_colle
 from extraction_assets.jobs import build_extraction_job
 from extraction_assets.sensor_targets import sensor_target
 from extraction_core.collection import Collection, CollectionFile
+from resources.parsing import REDUCTO
 from sensors.batch_poller import build_batch_poller
 from sensors.document_inbox import build_document_inbox
+from sensors.parse_poller import build_parse_poller
 from sensors.retry_sweeper import build_retry_sweeper
 
 
@@ -59,5 +61,6 @@ class DocumentCollection(dg.Component):
                 build_document_inbox(target, job),
                 build_retry_sweeper(target, job),
                 build_batch_poller(target, job),
+                *([build_parse_poller(target, job)] if self.collection.settings.parse == REDUCTO else []),
             ],
         )

@@ -39,7 +39,10 @@ RECORDERS = 4
 MOST_READS = 5
 COMPLETE_READS = 2
 """Complete reads that must leave a request out before it counts as missing."""
+PATIENT_PASSES = 3
+"""Passes after which results that are always short are taken as they are: about two hours after the first."""
 READ_AGAIN_S = 60.0
+READ_AGAIN_FACTOR = 10
 MISSING_RETRY_S = 60.0
 DEFECT_RETRY_S = 60.0
 MOST_REMARKS = 10
@@ -55,6 +58,7 @@ class Reading:
     """
 
     expected: int
+    out_of_patience: bool
     seen: dict[str, str] = field(default_factory=dict[str, str])
     lines: int = 0
     complete: int = 0
@@ -66,8 +70,12 @@ class Reading:
             self.remarks.append(text)
 
     def ended(self, lines: int) -> None:
-        """A read came to an end. It is complete if it has all lines, or as many as the one before it."""
-        self.complete += lines >= self.expected or lines == self.lines
+        """A read came to an end. It is complete if it has all lines.
+
+        A provider that leaves lines out for good cannot be told from a stream that is cut at the same place each time,
+        except by patience: after some passes, two reads of one length count as complete as well.
+        """
+        self.complete += lines >= self.expected or (self.out_of_patience and lines == self.lines)
         self.lines = lines
 
 
@@ -117,7 +125,9 @@ class BatchCollector:
 
     def _collect(self, batch: Mapping[str, Any], held: Held) -> bool:
         counts = ("succeeded", "errored", "canceled", "expired")
-        reading = Reading(expected=sum(batch[name] for name in counts))
+        reading = Reading(
+            expected=sum(batch[name] for name in counts), out_of_patience=batch["looks"] >= PATIENT_PASSES
+        )
         sent = self._requests.sent(batch["batch_id"])
         self._derive_kept(batch, sent)
         failure: str | None = None
@@ -135,7 +145,8 @@ class BatchCollector:
                 self._fail_missing(batch, sent, missing, reading)
                 return self._settle(batch, held, reading)
         log.warning("message batch %s is read again later: %s", batch["provider_id"], failure)
-        self._batches.put_back(held, READ_AGAIN_S, message=failure or "its results were cut short", looked=True)
+        wait_s = READ_AGAIN_S * READ_AGAIN_FACTOR ** min(batch["looks"], PATIENT_PASSES)
+        self._batches.put_back(held, wait_s, message=failure or "its results were cut short", looked=True)
         return False
 
     def _settle(self, batch: Mapping[str, Any], held: Held, reading: Reading) -> bool:
@@ -148,7 +159,7 @@ class BatchCollector:
         count = 0
         with self._provider.result_lines(batch["provider_id"]) as lines, ThreadPoolExecutor(RECORDERS) as recorders:
             for part in slices(lines, SLICE):
-                count += len(part)
+                count += len(part) - (read_result_line(part[-1]) is None)  # the last line may be half of one
                 self._take_in(batch, sent, list(_fresh(part, reading)), recorders)
                 if self._stopped():
                     break

@@ -64,8 +64,9 @@ class BatchPass:
     def run(self) -> ExtractOutcome:
         """Collect and submit. Every row that was claimed has ended, is covered by a batch, or was given back."""
         self._stop.connect(self._woken.set)
+        create_timeout_s = self._tools.timing.request_timeout_s
         try:
-            with closing(BatchProvider(self._access)) as provider:
+            with closing(BatchProvider(self._access, create_timeout_s=create_timeout_s)) as provider:
                 return self._work(provider)
         except (LineStopped, OutputStoreFullError) as stopped:
             return ExtractOutcome(ending=Ending.LINE_STOPPED, reason=str(stopped))

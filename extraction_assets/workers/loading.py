@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from extraction_assets.workers.lost_texts import LostTexts
 from extraction_assets.workers.tools import Tools
 from extraction_core.causes import Cause
+from extraction_core.collection import CollectionFile
+from extraction_core.joining import missing_files
+from extraction_core.quality import flaw_problem
 from extraction_core.states import RowStatus
 
 PARSE_WAIT_S = 1.0
@@ -41,6 +44,8 @@ def load_text(tools: Tools, lost_texts: LostTexts, row: Mapping[str, Any]) -> st
         return NoText(reason="source_missing", message="the document could not be read", next_retry_s=PARSE_RETRY_S)
     match RowStatus(parse["status"]):
         case RowStatus.COMPLETED:
+            if refused := _refused(lost_texts.collection.settings, parse["warnings"] or []):
+                return refused
             text = tools.parsed.markdown(parse["markdown_sha256"])
             text = lost_texts.restore(parse, row["document_key"]) if text is None else text
             lost = "the parsed text is gone from the home, and its document has changed; launch again"
@@ -53,3 +58,12 @@ def load_text(tools: Tools, lost_texts: LostTexts, row: Mapping[str, Any]) -> st
             )
         case RowStatus.QUEUED | RowStatus.RUNNING:
             return NoText(reason="parsing", message="the document is still being parsed", wait_s=PARSE_WAIT_S)
+
+
+def _refused(settings: CollectionFile, warnings: Sequence[str]) -> NoText | None:
+    """Judge a parsed document by its collection's policies, which leave the parse run as it is."""
+    if missing := missing_files(settings.on_failed_file, warnings):
+        return NoText(reason=Cause.FILE_NOT_READ, message=missing)
+    if problem := flaw_problem(settings.quality, warnings):
+        return NoText(reason=Cause.POOR_QUALITY, message=problem)
+    return None

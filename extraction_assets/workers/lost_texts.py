@@ -6,16 +6,14 @@ run is not done again, and need not be: its text is addressed by its content, so
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
-from contextlib import ExitStack
 from typing import Any
 
-from extraction_assets.workers.prepare import source_of
+from extraction_assets.workers.originals import Originals
+from extraction_assets.workers.parsers import Parsers
 from extraction_assets.workers.tools import Tools
 from extraction_core.collection import Collection
-from extraction_core.fingerprints import sha256_hex
-from extraction_core.parsing import ParsedDocument, ParseProvider
+from extraction_core.parsing import ParsedDocument
 
 
 class LostTexts:
@@ -27,10 +25,9 @@ class LostTexts:
     """
 
     def __init__(self, tools: Tools, collection: Collection) -> None:
-        self._tools, self._collection = tools, collection
-        self._lock = threading.Lock()
-        self._open = ExitStack()
-        self._started: ParseProvider | None = None
+        self._tools, self.collection = tools, collection
+        self._parsers = Parsers(collection, tools.parse_provider)
+        self._originals = Originals(collection, self._parsers)
 
     def restore(self, parse_run: Mapping[str, Any], document_key: str) -> str | None:
         """Parse a document again and store its text.
@@ -45,14 +42,10 @@ class LostTexts:
         Raises:
             OutputStoreError: the text could not be written.
         """
-        try:
-            data = source_of(self._collection).read(document_key)
-        except OSError:
+        provider = self._parsers.named(parse_run["provider"])
+        if provider.version != parse_run["provider_version"]:
             return None
-        provider = self._provider()
-        if (sha256_hex(data), provider.version) != (parse_run["content_hash"], parse_run["provider_version"]):
-            return None
-        parsed = provider.parse(data, document_key)
+        parsed = self._originals.parse(document_key, parse_run["content_hash"], provider)
         if not isinstance(parsed, ParsedDocument):
             return None
         self._tools.parsed.put(parse_run["parse_key"], parsed)
@@ -60,11 +53,4 @@ class LostTexts:
 
     def close(self) -> None:
         """End the parser, if it was started."""
-        self._open.close()
-
-    def _provider(self) -> ParseProvider:
-        with self._lock:
-            if self._started is None:
-                provider = self._tools.parse_provider(self._collection.settings.parse)
-                self._started = self._open.enter_context(provider)
-            return self._started
+        self._parsers.close()

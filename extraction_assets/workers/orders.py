@@ -47,7 +47,7 @@ class Report:
     Attributes:
         calls: calls made in this extraction run.
         seconds: wall time of this pass.
-        reason: why the line was stopped, who holds the rest, or which message batches it is in.
+        reason: why the line was stopped, who holds the rest, or which message batches and parse jobs it is in.
     """
 
     result: Result

@@ -1,7 +1,8 @@
 """Parsing what a set needs: claim, read, parse in a child process, store the Markdown, record.
 
 A document that cannot be parsed is one failed row; the others go on. Rows that another worker holds are waited for,
-since the set needs them too; should their lease run out, they are reclaimed and parsed here.
+since the set needs them too; should their lease run out, they are reclaimed and parsed here. What a service parses is
+submitted and left: nobody waits for a job.
 """
 
 from __future__ import annotations
@@ -11,15 +12,17 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
-from extraction_assets.workers.prepare import source_of
+from extraction_assets.workers.originals import Originals
+from extraction_assets.workers.parse_jobs import ParseSubmitter
+from extraction_assets.workers.parsers import Parsers
 from extraction_assets.workers.session import WorkerSession
 from extraction_assets.workers.tools import Tools
 from extraction_core.collection import Collection
 from extraction_core.failpoints import Failpoint
-from extraction_core.fingerprints import sha256_hex
-from extraction_core.parsing import ParsedDocument, ParseFailure, ParseFailureReason, ParseProvider
+from extraction_core.parsing import ParsedDocument, ParseFailure
+from resources.ledger.parses import parsed_values
 from resources.ledger.queue import Claimed
-from resources.source import DocumentSource
+from resources.parsing import REDUCTO
 
 LONGEST_IDLE_S = 1.0
 
@@ -33,21 +36,27 @@ class ParseWorker:
         tools: the resources.
         session: the worker's life.
         collection: the collection, whose source is read.
-        provider: the parse provider.
+        parsers: the parse providers.
         set_id: the document set.
     """
 
     def __init__(
-        self, tools: Tools, session: WorkerSession, collection: Collection, provider: ParseProvider, set_id: int
+        self, tools: Tools, session: WorkerSession, collection: Collection, parsers: Parsers, set_id: int
     ) -> None:
-        self._tools, self._session, self._collection = tools, session, collection
-        self._provider, self._set_id = provider, set_id
+        self._tools, self._session = tools, session
+        self._originals = Originals(collection, parsers)
+        self._parsers, self._set_id = parsers, set_id
         self._queue = tools.ledger.parses
+        self._submitter = ParseSubmitter(tools)
         self._at_once = max(1, min(4, os.cpu_count() or 1))
         self._stop = threading.Event()
 
     def run(self, progress: Progress) -> None:
-        """Work until every parse run of the set is terminal. ``progress`` is called at least every second."""
+        """Work until every parse run of the set is terminal or a service's job; ``progress`` is called every second.
+
+        Raises:
+            LineStopped: the parse service takes nothing.
+        """
         pool = ThreadPoolExecutor(self._at_once, thread_name_prefix="parse")
         running: set[Future[None]] = set()
         try:
@@ -64,6 +73,7 @@ class ParseWorker:
         finally:
             self._stop.set()
             pool.shutdown(wait=True, cancel_futures=True)
+            self._submitter.close()
 
     def _claim(self, limit: int) -> list[Claimed]:
         if limit <= 0:
@@ -75,8 +85,8 @@ class ParseWorker:
 
     def _is_finished(self) -> bool:
         """Whether nothing of the set is left; otherwise wait a moment for what others hold or what is due later."""
-        stats = self._queue.stats(self._set_id)
-        if not stats.active:
+        jobs = self._tools.ledger.parse_jobs.open_of_set(self._set_id)
+        if self._queue.stats(self._set_id).active <= len(jobs):
             return True
         if not self._queue.reclaim(self._set_id):
             self._stop.wait(LONGEST_IDLE_S)
@@ -85,38 +95,28 @@ class ParseWorker:
     def _work(self, claim: Claimed) -> None:
         if self._stop.is_set():
             return
-        outcome = self._parse(claim)
+        outcome = self._submit(claim) if claim.row["provider"] == REDUCTO else self._parse(claim)
         held, parse_key = claim.held, claim.row["parse_key"]
         if isinstance(outcome, ParseFailure):
             self._queue.record_failed(held, reason=outcome.reason, message=outcome.message, retryable=outcome.retryable)
-        else:
+        elif outcome:
             digest = self._tools.parsed.put(parse_key, outcome)
-            self._queue.record_parsed(
-                held,
-                {
-                    "markdown_sha256": digest,
-                    "characters": len(outcome.markdown),
-                    "page_count": len(outcome.pages),
-                    "media_type": outcome.media_type,
-                    "engine": f"{outcome.engine} {outcome.engine_version}",
-                    "warnings": list(outcome.warnings),
-                },
-            )
+            self._queue.record_parsed(held, parsed_values(outcome, digest))
         self._session.drop(self._queue, held)
 
     def _parse(self, claim: Claimed) -> ParsedDocument | ParseFailure:
-        """Read and parse. The row may come from another collection with the same bytes, so its own source is read."""
-        key, source = claim.row["document_key"], self._source(claim.row["source"])
+        key = self._own_key(claim)
         self._tools.failpoints(Failpoint.READ_SOURCE)
-        try:
-            data = source.read(key)
-        except OSError as error:
-            reason = ParseFailureReason.SOURCE_MISSING
-            return ParseFailure(reason=reason, message=f"{key} cannot be read: {error.strerror or error}")
-        if sha256_hex(data) != claim.row["content_hash"]:
-            reason = ParseFailureReason.SOURCE_CHANGED
-            return ParseFailure(reason=reason, message=f"{key} changed after it was looked at; launch again")
-        return self._provider.parse(data, key)
+        return self._originals.parse(key, claim.row["content_hash"], self._parsers.named(claim.row["provider"]))
 
-    def _source(self, url: str) -> DocumentSource:
-        return source_of(self._collection) if url == self._collection.source else DocumentSource(url, ["**/*"], [])
+    def _submit(self, claim: Claimed) -> ParseFailure | None:
+        """Read and submit; None when the row has ended, or is the job's. A line that stops leaves it to be released."""
+        key = self._own_key(claim)
+        self._tools.failpoints(Failpoint.READ_SOURCE)
+        data = self._originals.read(key, claim.row["content_hash"])
+        return data if isinstance(data, ParseFailure) else self._submitter.submit(claim, data, key)
+
+    def _own_key(self, claim: Claimed) -> str:
+        """The row may be another set's with the same bytes, so this set's own document is read."""
+        own_key = self._tools.ledger.documents.key_that_needs(self._set_id, claim.held.row_id)
+        return own_key or claim.row["document_key"]

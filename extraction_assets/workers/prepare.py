@@ -7,14 +7,19 @@ it was last read, so a set in which nothing changed costs no reading.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+from extraction_assets.workers.attachments import register_attachments
+from extraction_assets.workers.originals import Originals
+from extraction_assets.workers.parsers import Parsers
 from extraction_assets.workers.tools import Tools
 from extraction_core.collection import Collection
+from extraction_core.documents import ATTACHED, is_mail
 from extraction_core.failpoints import Failpoint
-from extraction_core.fingerprints import input_fingerprint, parse_key, sha256_hex
+from extraction_core.fingerprints import input_fingerprint, parse_key
 from extraction_core.parsing import ParseProvider
 from extraction_core.partitions import folder_of
 from resources.ledger.documents import DocumentSet, FoundDocument, Registration, slices
@@ -38,8 +43,12 @@ def source_of(collection: Collection) -> DocumentSource:
     return DocumentSource(collection.source, collection.settings.include, collection.settings.exclude)
 
 
-def current_question(collection: Collection, provider: ParseProvider) -> str:
+def current_question(collection: Collection, parsers: Parsers) -> str:
     """Return the digest of what a collection asks of every document now, the parser's version included."""
+    return _question(collection, parsers.main)
+
+
+def _question(collection: Collection, provider: ParseProvider) -> str:
     return collection.question_digest(f"{provider.name} {provider.version}")
 
 
@@ -49,7 +58,7 @@ def scan(tools: Tools, collection: Collection, within: DocumentSet | None = None
     Raises:
         ConfigurationError: the source cannot be listed; nothing is marked removed.
     """
-    listing = source_of(collection).list()
+    listing = source_of(collection).list().grouped(collection.settings.unit_rule())
     rule = collection.settings.partition_rule()
     found = [
         FoundDocument(
@@ -64,7 +73,7 @@ def scan(tools: Tools, collection: Collection, within: DocumentSet | None = None
 
 
 def prepare_set(
-    tools: Tools, collection: Collection, document_set: DocumentSet, provider: ParseProvider, *, again: bool
+    tools: Tools, collection: Collection, document_set: DocumentSet, parsers: Parsers, *, again: bool
 ) -> None:
     """Bring the ledger up to date on a set: documents, their content, their fingerprint, their parse runs.
 
@@ -72,13 +81,12 @@ def prepare_set(
         tools: the resources.
         collection: the collection.
         document_set: the set.
-        provider: the parse provider, whose version is part of what is asked.
+        parsers: the parse providers; the main one's version is part of what is asked.
         again: whether a person asks to read everything anew and to parse again what failed for good.
     """
     scan(tools, collection, document_set)
-    rows = tools.ledger.documents.of_set(document_set.set_id)
-    contents = _read_changed(tools, source_of(collection), rows, again=again)
-    question = current_question(collection, provider)
+    rows, contents = _look(tools, collection, document_set, parsers, again=again)
+    provider, question = parsers.main, current_question(collection, parsers)
     for part in slices(rows, SLICE):
         requests = [_parse_request(collection, provider, row, contents) for row in part]
         parse_runs = tools.ledger.parses.enqueue([request for request in requests if request], again=again)
@@ -101,17 +109,44 @@ def prepare_set(
         )
 
 
+def _look(
+    tools: Tools, collection: Collection, document_set: DocumentSet, parsers: Parsers, *, again: bool
+) -> tuple[list[Mapping[str, Any]], dict[int, str | None]]:
+    """Read what changed. Returns the documents, attachments included, and their content hashes by document id."""
+    originals, documents = Originals(collection, parsers), tools.ledger.documents
+    rows = documents.of_set(document_set.set_id)
+    files = [row for row in rows if not row["signature"].startswith(ATTACHED) and (again or not _is_read(row))]
+    mails = [row["document_key"] for row in files if is_mail(row["document_key"])]
+    unopened = frozenset[str]()
+    if mails and not collection.settings.unit_rule().is_folder:
+        unopened = register_attachments(tools, collection, document_set, originals, mails)
+        rows = documents.of_set(document_set.set_id)
+    return rows, _read_changed(tools, originals, rows, unopened, again=again)
+
+
+def _is_read(row: Mapping[str, Any]) -> bool:
+    """Whether the document is as it was when it was read last."""
+    return bool(row["content_hash"]) and row["read_signature"] == row["signature"]
+
+
 def _read_changed(
-    tools: Tools, source: DocumentSource, rows: Sequence[Mapping[str, Any]], *, again: bool
+    tools: Tools,
+    originals: Originals,
+    rows: Sequence[Mapping[str, Any]],
+    unopened: AbstractSet[str],
+    *,
+    again: bool,
 ) -> dict[int, str | None]:
-    """Return document id -> content hash; None for a document that cannot be read now."""
+    """Return document id -> content hash; None for a document that cannot be read now, or a mail not opened."""
 
     def content_hash(row: Mapping[str, Any]) -> str | None:
-        if row["content_hash"] and row["read_signature"] == row["signature"] and not again:
+        if row["signature"].startswith(ATTACHED):
+            return row["signature"].removeprefix(ATTACHED)
+        if _is_read(row) and not again:
             return row["content_hash"]
         tools.failpoints(Failpoint.READ_SOURCE)
         try:
-            return sha256_hex(source.read(row["document_key"]))
+            return None if row["document_key"] in unopened else originals.content_hash(row["document_key"])
         except OSError:
             return None
 

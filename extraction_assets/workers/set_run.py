@@ -9,12 +9,15 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
+from extraction_assets.workers.document_task import LineStopped
 from extraction_assets.workers.extract_worker import Ending, ExtractOutcome, Stop, StopSignal
 from extraction_assets.workers.extraction import extract
 from extraction_assets.workers.orders import Order, ProgressLine, Report, Result
 from extraction_assets.workers.parse_worker import ParseWorker
+from extraction_assets.workers.parsers import Parsers
 from extraction_assets.workers.prepare import current_question, prepare_set
 from extraction_assets.workers.session import WorkerSession
 from extraction_assets.workers.tools import Tools
@@ -26,6 +29,7 @@ from resources.extraction.access import Access, access_from
 from resources.ledger.documents import DocumentSet
 from resources.ledger.runs import OpenRun, RunRequest
 from resources.ledger.selection import Selection
+from sensors.parse_watch import look_after_parse_jobs
 
 PROGRESS_EVERY_S = 5.0
 LOOK_EVERY_S = 0.5
@@ -73,18 +77,22 @@ class SetRun:
         with session:
             try:
                 self._parse(session)
-                return self._extract(session, access) if access else self._report(Result.PARSED, None)
+                report = self._extract(session, access) if access else self._report(Result.PARSED, None)
+                return self._with_parse_jobs(report)
+            except LineStopped as stopped:  # by the parse service; the calls' own is an outcome of the extraction
+                self._tools.ledger.launches.hold(self._set.set_id, FAULT_WAIT_S)
+                return self._report(Result.LINE_STOPPED, None, str(stopped))
             except Exception:  # a source that is gone, a full disk: the next pass would end the same way
                 self._tools.ledger.launches.hold(self._set.set_id, FAULT_WAIT_S)
                 raise
 
     def _parse(self, session: WorkerSession) -> None:
-        provider = self._tools.parse_provider(self._collection.settings.parse)
-        with provider:
+        with Parsers(self._collection, self._tools.parse_provider) as parsers:
             again = self._order.select in (Select.FAILED, Select.ALL)  # what only a person asks for
-            self._tools.ledger.launches.begun(self._set.set_id, current_question(self._collection, provider))
-            prepare_set(self._tools, self._collection, self._set, provider, again=again)
-            worker = ParseWorker(self._tools, session, self._collection, provider, self._set.set_id)
+            self._tools.ledger.launches.begun(self._set.set_id, current_question(self._collection, parsers))
+            look_after_parse_jobs(self._tools.ledger, self._tools.parsed, settle_s=self._tools.timing.batch_settle_s)
+            prepare_set(self._tools, self._collection, self._set, parsers, again=again)
+            worker = ParseWorker(self._tools, session, self._collection, parsers, self._set.set_id)
             worker.run(lambda: self._progress(self._parse_line))
 
     def _extract(self, session: WorkerSession, access: Access) -> Report:
@@ -104,6 +112,15 @@ class SetRun:
             case _:
                 self._tools.ledger.launches.hold(self._set.set_id, FAULT_WAIT_S)
                 return self._report(Result.LINE_STOPPED, run.run_id, outcome.reason)
+
+    def _with_parse_jobs(self, report: Report) -> Report:
+        """What a parse service is still making is taken up by another run: so far the set is only submitted."""
+        jobs = self._tools.ledger.parse_jobs.open_of_set(self._set.set_id)
+        if not jobs or report.result is Result.LINE_STOPPED:
+            return report
+        held = Result.HELD_BY_OTHERS if report.result is Result.HELD_BY_OTHERS else Result.SUBMITTED
+        made = f"{len(jobs)} parse jobs ({jobs[0]['document_key']}{' and others' if len(jobs) > 1 else ''})"
+        return replace(report, result=held, reason=", ".join(filter(None, [report.reason, made])))
 
     def _open_run(self) -> OpenRun | None:
         """Open a run, or join the open one; fill and seal it. None when there is nothing to do."""

@@ -25,8 +25,6 @@ from resources.extraction.client import build_batch_client
 from resources.extraction.result_lines import split_lines
 from resources.extraction.translation import retry_after_s, translate
 
-CREATE_TIMEOUT_S = 600.0
-"""Up to 256 MB are sent, and checked before the answer comes."""
 LOOK_TIMEOUT_S = 15.0
 PAGE = 100
 MOST_PAGES = 200
@@ -76,17 +74,21 @@ class BatchProvider:
 
     Args:
         access: credentials and address.
-        timeout_s: per read of a look; a create has :data:`CREATE_TIMEOUT_S`.
+        timeout_s: per read of a look.
+        create_timeout_s: how long the answer to a create may take after up to 256 MB were sent.
     """
 
-    def __init__(self, access: Access, *, timeout_s: float = LOOK_TIMEOUT_S) -> None:
+    def __init__(
+        self, access: Access, *, timeout_s: float = LOOK_TIMEOUT_S, create_timeout_s: float = LOOK_TIMEOUT_S
+    ) -> None:
         self._client = build_batch_client(access, request_timeout_s=timeout_s)
+        self._create_timeout_s = create_timeout_s
         self._batches = self._client.messages.batches
 
     def create(self, requests: Sequence[Mapping[str, Any]]) -> BatchSeen | CreateRefused | CreateUnclear:
         """Create a batch from mappings with ``custom_id`` and ``params``. Sent once, whatever comes back."""
         try:
-            made = self._batches.create(requests=cast("Any", requests), timeout=CREATE_TIMEOUT_S)
+            made = self._batches.create(requests=cast("Any", requests), timeout=self._create_timeout_s)
         except UnicodeEncodeError as error:
             return CreateRefused(failed=translate(error))
         except anthropic.APIStatusError as error:

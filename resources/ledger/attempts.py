@@ -19,7 +19,7 @@ from extraction_core.failpoints import Failpoint
 from extraction_core.pricing import PRICES_VERSION, TokenUsage
 from extraction_core.states import AttemptStatus, RowStatus
 from resources.ledger.engine import LedgerEngine
-from resources.ledger.finalization import keep_run_from_closing, rederive_cost
+from resources.ledger.finalization import keep_runs_from_closing, rederive_cost
 from resources.ledger.queue import Held
 from resources.ledger.tables import attempts, extraction_results, extraction_runs
 from resources.ledger.types import AnySelect, ExactDecimal, literal, now_ms, zero
@@ -174,7 +174,7 @@ class Attempts:
         )
 
         def transaction(connection: sa.Connection) -> bool:
-            keep_run_from_closing(connection, attempt_id)
+            keep_runs_from_closing(connection, ATTEMPT.attempt_id == attempt_id)
             run_id = connection.execute(statement).scalar()
             if run_id is not None:
                 rederive_cost(connection, run_id)
@@ -208,10 +208,10 @@ def judged(attempt_id: int, verdict: str) -> sa.Update:
     )
 
 
-def result_cost(result_id: int) -> sa.ScalarSelect[Any]:
+def result_cost(result_id: int | sa.ColumnElement[int]) -> sa.ScalarSelect[Any]:
     """Return the sum of a result's known attempt costs, for its ``cost_usd``."""
     total = sa.type_coerce(sa.func.sum(ATTEMPT.cost_usd), ExactDecimal)
-    return sa.select(total).where(ATTEMPT.result_id == result_id).scalar_subquery()
+    return sa.select(total).where(ATTEMPT.result_id == result_id).correlate(extraction_results).scalar_subquery()
 
 
 def spent_or_reserved(run_id: int) -> AnySelect:

@@ -12,6 +12,7 @@ from extraction_core.failpoints import Failpoint
 from extraction_core.states import AttemptStatus
 from resources.ledger.attempts import ANSWER_COLUMNS, IS_ABANDONED, IS_OPEN, Answer, answer_values
 from resources.ledger.engine import LedgerEngine
+from resources.ledger.finalization import keep_runs_from_closing, rederive_cost
 from resources.ledger.reservations import covered_by
 from resources.ledger.tables import attempts, extraction_results
 from resources.ledger.types import literal, now_ms
@@ -36,9 +37,11 @@ class BatchRequests:
         self._engine = engine
 
     def sent(self, batch_id: int) -> dict[str, SentRequest]:
-        """Return custom id -> request, for all requests of a batch."""
-        statement = sa.select(ATTEMPT.token, ATTEMPT.attempt_id, ATTEMPT.result_id, ~IS_OPEN).where(
-            ATTEMPT.batch_id == batch_id, ATTEMPT.verdict.is_distinct_from(Cause.CUSTOM_ID_MISMATCH)
+        """Return custom id -> request, for all requests of a batch whose row is there."""
+        statement = (
+            sa.select(ATTEMPT.token, ATTEMPT.attempt_id, ATTEMPT.result_id, ~IS_OPEN)
+            .join(extraction_results, RESULT.result_id == ATTEMPT.result_id)
+            .where(ATTEMPT.batch_id == batch_id, ATTEMPT.verdict.is_distinct_from(Cause.CUSTOM_ID_MISMATCH))
         )
         rows = self._engine.read(lambda connection: connection.execute(statement).all())
         return {row[0]: SentRequest(row[1], row[2], bool(row[3])) for row in rows}
@@ -74,8 +77,15 @@ class BatchRequests:
             {"custom_id": name, **{f"new_{column}": value for column, value in answer_values(answer).items()}}
             for name, answer in answers.items()
         ]
+
+        def transaction(connection: sa.Connection) -> None:
+            runs = keep_runs_from_closing(connection, ATTEMPT.token.in_(list(answers)))
+            connection.execute(statement, rows)
+            for run_id in runs:
+                rederive_cost(connection, run_id)
+
         if rows:
-            self._engine.write(lambda connection: connection.execute(statement, rows), Failpoint.COMMIT_ATTEMPT_CLOSE)
+            self._engine.write(transaction, Failpoint.COMMIT_ATTEMPT_CLOSE)
 
     def kept_unjudged(self, batch_id: int) -> list[tuple[str, int]]:
         """Return custom id and row of answers that were kept, but from which nothing was derived yet."""

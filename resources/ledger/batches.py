@@ -7,7 +7,7 @@ the hold and the state it expects; no row found means that somebody else has mov
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -16,7 +16,7 @@ from extraction_core.batches import AT_PROVIDER, BATCH_MOVES, BatchSeen, BatchSt
 from extraction_core.causes import Cause
 from extraction_core.failpoints import Failpoint
 from extraction_core.states import AttemptStatus, RowStatus
-from resources.ledger.attempts import IS_OPEN
+from resources.ledger.attempts import IS_OPEN, result_cost
 from resources.ledger.engine import LedgerEngine
 from resources.ledger.queue import Held, WorkQueue
 from resources.ledger.reservations import BatchOrder, PlannedRequest, Reservation, covered_by, reserve
@@ -26,7 +26,8 @@ from resources.ledger.types import AnySelect, literal, now_ms
 BATCH = message_batches.c
 RESULT = extraction_results.c
 ATTEMPT = attempts.c
-MOST_ENDED = 1000
+MOST_DIGITS = 18
+"""A number of more digits may be none that the database can hold."""
 COUNTS = ("processing", "succeeded", "errored", "canceled", "expired")
 
 
@@ -47,14 +48,8 @@ class Batches(WorkQueue):
         return reserve(self._engine, order, requests)
 
     def due(self, collection: str, limit: int) -> list[Mapping[str, Any]]:
-        """Return unsettled batches of a collection that nobody holds and that are due for a look, oldest first."""
-        statement = (
-            sa.select(message_batches)
-            .where(BATCH.collection == collection, BATCH.status == literal(RowStatus.QUEUED), BATCH.due_ms <= now_ms())
-            .order_by(BATCH.due_ms, BATCH.batch_id)
-            .limit(limit)
-        )
-        return self._rows(statement)
+        """Return batches of a collection at the provider that nobody holds and that are due, longest due first."""
+        return self._rows(_due(collection, BATCH.state.in_(AT_PROVIDER)).limit(limit))
 
     def of_run(self, run_id: int, *states: BatchState) -> list[Mapping[str, Any]]:
         """Return a run's batches in these states, oldest first."""
@@ -72,7 +67,7 @@ class Batches(WorkQueue):
 
     def to_collect(self, collection: str) -> list[Mapping[str, Any]]:
         """Return ended batches of a collection that are due to be collected and that nobody holds."""
-        return [row for row in self.due(collection, MOST_ENDED) if row["state"] == BatchState.ENDED]
+        return self._rows(_due(collection, BATCH.state == literal(BatchState.ENDED)))
 
     def listed(self, collection: str | None, *, settled: bool) -> list[Mapping[str, Any]]:
         """Return batches with ``partition_key``, ``folder``, ``age_s`` and ``overdue``, oldest first.
@@ -99,7 +94,7 @@ class Batches(WorkQueue):
     def find(self, name: str) -> Mapping[str, Any] | None:
         """Return a batch by its number here or its id at the provider."""
         known = BATCH.provider_id == name
-        if name.isdecimal():
+        if name.isdecimal() and len(name) <= MOST_DIGITS:
             known = sa.or_(known, BATCH.batch_id == int(name))
         return next(iter(self._rows(sa.select(message_batches).where(known))), None)
 
@@ -155,6 +150,16 @@ class Batches(WorkQueue):
             .returning(BATCH.batch_id)
         )
         return self._engine.write(lambda connection: len(connection.execute(statement).all()), Failpoint.COMMIT_RECLAIM)
+
+    def release(self, held: Iterable[Held]) -> int:
+        """Stop holding batches at once. Returns how many were still ours.
+
+        A reservation stays held until its lease is over: what was sent a moment ago is looked for only after that (see
+        :meth:`reclaim_abandoned`).
+        """
+        not_reserved = BATCH.state != literal(BatchState.RESERVED)
+        values = {**_FREE, "due_ms": now_ms()}
+        return sum(self._move(claim, values, Failpoint.COMMIT_RELEASE, not_reserved) for claim in sorted(held))
 
     def put_back(self, held: Held, wait_s: float, *, message: str | None = None, looked: bool = False) -> bool:
         """Stop holding a batch; the next look is due in ``wait_s`` seconds. False: superseded."""
@@ -212,6 +217,7 @@ class Batches(WorkQueue):
         freed = {
             "status": sa.case((RESULT.cancel_requested, literal(RowStatus.CANCELLED)), else_=literal(RowStatus.QUEUED)),
             "finished_ms": sa.case((RESULT.cancel_requested, now_ms())),
+            "cost_usd": sa.case((RESULT.cancel_requested, result_cost(RESULT.result_id))),
             "due_ms": now_ms(),
         }
         return self._settle(held, BatchState.VOID, (cause, message), closed, freed)
@@ -227,6 +233,7 @@ class Batches(WorkQueue):
         failed = {
             "status": sa.case((RESULT.cancel_requested, literal(RowStatus.CANCELLED)), else_=literal(RowStatus.FAILED)),
             "finished_ms": now_ms(),
+            "cost_usd": result_cost(RESULT.result_id),
             "reason": Cause.BATCH_LOST,
             "message": message,
         }
@@ -303,6 +310,19 @@ def cancel_batches(run_id: int) -> sa.Update:
         sa.update(message_batches)
         .where(BATCH.run_id == run_id, BATCH.state.in_(AT_PROVIDER))
         .values(cancel_requested=sa.true(), due_ms=_due_at_once())
+    )
+
+
+def _due(collection: str, in_state: sa.ColumnElement[bool]) -> AnySelect:
+    return (
+        sa.select(message_batches)
+        .where(
+            BATCH.collection == collection,
+            BATCH.status == literal(RowStatus.QUEUED),
+            BATCH.due_ms <= now_ms(),
+            in_state,
+        )
+        .order_by(BATCH.due_ms, BATCH.batch_id)
     )
 
 

@@ -10,11 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
+from extraction_core.documents import ATTACHED, attachment_place, outermost_mail
 from extraction_core.errors import ConfigurationError
 from extraction_core.failpoints import Failpoint
 from extraction_core.partitions import partition_key
@@ -64,6 +65,11 @@ class Registration:
     removed: int
 
 
+class _Known(NamedTuple):
+    signature: str
+    set_id: int
+
+
 class Documents:
     """Registers document sets and documents, and keeps what was read of them."""
 
@@ -84,17 +90,36 @@ class Documents:
 
         Documents in the ledger that the listing lacks are marked removed, so the listing must be complete: a source
         that cannot be read must raise before it gets here. Keys in ``keep`` are there but not to be looked at yet: they
-        stay as they are.
+        stay as they are. Attachments, which no listing knows, come and go with :meth:`attach` and with their mail.
         """
         before = self._known(collection, within)
         sets = {item.folder: item for item in self._register_sets(collection, sorted({doc.folder for doc in found}))}
         moved = [doc for doc in found if before.get(doc.key) != (doc.signature, sets[doc.folder].set_id)]
         for part in slices(moved, SLICE):
             self._upsert(collection, part, sets)
-        removed = self._mark_removed(collection, sorted(set(before) - {doc.key for doc in found} - keep))
+        self._follow_mails(collection, before, {doc.key: sets[doc.folder].set_id for doc in moved})
+        removed = self._mark_removed(collection, sorted(_gone(before, {doc.key for doc in found} | keep)))
         changed = sum(doc.key in before and before[doc.key][0] != doc.signature for doc in moved)
         new = sum(doc.key not in before for doc in found)
         return Registration(sets=tuple(sets.values()), new=new, changed=changed, removed=removed)
+
+    def attach(self, document_set: DocumentSet, found: Mapping[str, Sequence[FoundDocument]]) -> None:
+        """Register what is attached to mails of a set: all of it, so what a mail has lost is marked removed.
+
+        Args:
+            document_set: the set that the mails are in.
+            found: attachments by the key of their mail.
+        """
+        before = self._known(document_set.collection, document_set)
+        attached = [doc for docs in found.values() for doc in docs]
+        moved = [doc for doc in attached if before.get(doc.key) != (doc.signature, document_set.set_id)]
+        for part in slices(moved, SLICE):
+            self._upsert(document_set.collection, part, {document_set.folder: document_set})
+        present = {doc.key for doc in attached}
+        mine = {key for key in before if (place := attachment_place(key)) and place.mail_key in found}
+        lost = {key for key in mine if before[key][0].startswith(ATTACHED)} - present
+        lost |= {key for key in before if any(key.startswith(f"{mail}/") for mail in lost)}
+        self._mark_removed(document_set.collection, sorted(lost))
 
     def find_set(self, collection: str, key: str) -> DocumentSet | None:
         """Look a document set up by its partition key."""
@@ -117,6 +142,13 @@ class Documents:
         )
         rows = self._engine.read(lambda connection: connection.execute(statement).mappings().all())
         return [dict(row) for row in rows]
+
+    def key_that_needs(self, set_id: int, parse_run_id: int) -> str | None:
+        """Return a present document of a set that a parse run is for; the first one by key of several."""
+        statement = sa.select(sa.func.min(documents.c.document_key)).where(
+            documents.c.parse_run_id == parse_run_id, documents.c.set_id == set_id, documents.c.removed_ms.is_(None)
+        )
+        return self._engine.read(lambda connection: connection.execute(statement).scalar())
 
     def keep_contents(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Store what was read: ``content_hash``, ``read_signature``, ``input_fingerprint``, ``parse_run_id``.
@@ -166,13 +198,13 @@ class Documents:
 
         return self._engine.write(transaction, Failpoint.COMMIT_DOCUMENTS)
 
-    def _known(self, collection: str, within: DocumentSet | None) -> dict[str, tuple[str, int]]:
+    def _known(self, collection: str, within: DocumentSet | None) -> dict[str, _Known]:
         columns = (documents.c.document_key, documents.c.signature, documents.c.set_id)
         statement = sa.select(*columns).where(documents.c.collection == collection, documents.c.removed_ms.is_(None))
         if within:
             statement = statement.where(documents.c.set_id == within.set_id)
         rows = self._engine.read(lambda connection: connection.execute(statement).all())
-        return {row.document_key: (row.signature, row.set_id) for row in rows}
+        return {row.document_key: _Known(row.signature, row.set_id) for row in rows}
 
     def _upsert(self, collection: str, part: Sequence[FoundDocument], sets: Mapping[str, DocumentSet]) -> None:
         rows = [
@@ -204,6 +236,15 @@ class Documents:
 
         self._engine.write(transaction, Failpoint.COMMIT_DOCUMENTS)
 
+    def _follow_mails(self, collection: str, before: Mapping[str, _Known], moved: Mapping[str, int]) -> None:
+        """Put attachments into the set that their mail is in now; ``moved`` are keys of files with their sets."""
+        for key, known in before.items():
+            new_id = moved.get(outermost_mail(key)) if known.signature.startswith(ATTACHED) else None
+            if new_id not in (None, known.set_id):
+                mine = sa.and_(documents.c.collection == collection, documents.c.document_key == key)
+                statement = sa.update(documents).where(mine).values(set_id=new_id)
+                self._engine.write(lambda connection, s=statement: connection.execute(s), Failpoint.COMMIT_DOCUMENTS)
+
     def _mark_removed(self, collection: str, keys: Sequence[str]) -> int:
         count = 0
         for part in slices(keys, SLICE):
@@ -220,6 +261,13 @@ class Documents:
                 lambda connection, s=statement: connection.execute(s).rowcount, Failpoint.COMMIT_DOCUMENTS
             )
         return count
+
+
+def _gone(before: Mapping[str, _Known], present: AbstractSet[str]) -> Iterator[str]:
+    """Keys of documents that are not there any more; an attachment is there as long as the file that it is in."""
+    for key, known in before.items():
+        if key not in present and not (known.signature.startswith(ATTACHED) and outermost_mail(key) in present):
+            yield key
 
 
 def _sets_query(collection: str) -> AnySelect:

@@ -43,16 +43,20 @@ def finalize(engine: LedgerEngine, run_id: int) -> Mapping[str, Any] | None:
     return engine.write(transaction, Failpoint.COMMIT_FINALIZE)
 
 
-def keep_run_from_closing(connection: sa.Connection, attempt_id: int) -> None:
-    """Until the transaction ends, hold off the closing of an attempt's run; others that do the same are let through."""
-    run = sa.select(RUN.run_id).join(attempts, ATTEMPT.run_id == RUN.run_id).where(ATTEMPT.attempt_id == attempt_id)
-    connection.execute(run.with_for_update(read=True, key_share=True, of=extraction_runs))
+def keep_runs_from_closing(connection: sa.Connection, which: sa.ColumnElement[bool]) -> list[int]:
+    """Until the transaction ends, hold off the closing of these attempts' runs; others that do so are let through.
+
+    Returns:
+        The runs.
+    """
+    runs = sa.select(RUN.run_id).where(RUN.run_id.in_(sa.select(ATTEMPT.run_id).where(which))).order_by(RUN.run_id)
+    return list(connection.execute(runs.with_for_update(read=True, key_share=True)).scalars())
 
 
 def rederive_cost(connection: sa.Connection, run_id: int) -> None:
     """Sum a closed run's cost anew after a late answer; counts and status stay. An open run sums when it closes.
 
-    The transaction must have passed :func:`keep_run_from_closing` before it changed an attempt.
+    The transaction must have passed :func:`keep_runs_from_closing` before it changed an attempt.
     """
     closed = sa.select(RUN.run_id).where(RUN.run_id == run_id, RUN.status != literal(RunStatus.OPEN))
     # lock, then sum in a second statement: of two late answers at once, the second must see the first

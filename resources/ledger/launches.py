@@ -17,7 +17,7 @@ from extraction_core.failpoints import Failpoint
 from extraction_core.states import RunStatus
 from resources.ledger.documents import DocumentSet
 from resources.ledger.engine import LedgerEngine
-from resources.ledger.selection import GATHER_MS
+from resources.ledger.selection import GATHER_MS, waits_for_a_job
 from resources.ledger.tables import document_sets, documents, extraction_results, extraction_runs, workers
 from resources.ledger.types import AnySelect, literal, now_ms, zero
 
@@ -175,13 +175,13 @@ class Launches:
 
         They are unchanged after all, have their result, or have no attempts left. Left in place, such a mark would ask
         for a run for ever. What the pass enqueued has lost its marks already, and a document that changed after it
-        was read keeps its.
+        was read keeps its, as does one whose text a parse service is still making.
         """
         asked = extraction_results.alias("asked")
         has_result = sa.exists().where(
             asked.c.document_id == DOCUMENT.document_id, asked.c.input_fingerprint == DOCUMENT.input_fingerprint
         )
-        as_read = sa.and_(DOCUMENT.set_id == set_id, DOCUMENT.signature == DOCUMENT.read_signature)
+        as_read = sa.and_(DOCUMENT.set_id == set_id, DOCUMENT.signature == DOCUMENT.read_signature, ~waits_for_a_job())
         unchanged = (
             sa.update(documents)
             .where(as_read, DOCUMENT.due_since_ms.is_not(None), has_result)

@@ -16,6 +16,7 @@ from resources.ledger.batches import Batches
 from resources.ledger.documents import Documents
 from resources.ledger.engine import LedgerEngine
 from resources.ledger.launches import Launches
+from resources.ledger.parse_jobs import ParseJobs
 from resources.ledger.parses import Parses
 from resources.ledger.reports import Reports
 from resources.ledger.results import Results
@@ -24,7 +25,7 @@ from resources.ledger.workers import Workers
 
 
 class Ledger:
-    """Documents, parse runs, extraction runs and results, attempts, message batches and workers of one database.
+    """Documents, parse runs and jobs, extraction runs and results, attempts, batches and workers of one database.
 
     Opening brings the database to the newest schema under a lock; several processes may open at once.
 
@@ -51,6 +52,7 @@ class Ledger:
             raise
         self.documents = Documents(self.engine)
         self.parses = Parses(self.engine)
+        self.parse_jobs = ParseJobs(self.engine)
         self.runs = Runs(self.engine)
         self.results = Results(self.engine)
         self.attempts = Attempts(self.engine)

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from extraction_core.failpoints import Failpoint
+from extraction_core.parsing import ParsedDocument
 from extraction_core.states import RowStatus
 from resources.ledger.engine import LedgerEngine
 from resources.ledger.queue import Held, WorkQueue
@@ -80,6 +81,18 @@ class Parses(WorkQueue):
             lambda connection: self.fail(connection, held, reason=reason, message=message, retryable=retryable),
             Failpoint.COMMIT_PARSE,
         )
+
+
+def parsed_values(parsed: ParsedDocument, markdown_sha256: str) -> dict[str, Any]:
+    """Return what a completed parse run says of its text."""
+    return {
+        "markdown_sha256": markdown_sha256,
+        "characters": len(parsed.markdown),
+        "page_count": len(parsed.pages),
+        "media_type": parsed.media_type,
+        "engine": f"{parsed.engine} {parsed.engine_version}",
+        "warnings": list(parsed.warnings),
+    }
 
 
 def _latest(connection: sa.Connection, keys: Mapping[str, ParseRequest]) -> dict[str, sa.RowMapping]:

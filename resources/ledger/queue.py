@@ -197,6 +197,9 @@ class WorkQueue:
 
     def request_cancel(self, scope: int) -> tuple[int, int]:
         """Cancel a scope: queued rows end at once, running ones get the flag. Returns both counts."""
+        return self._engine.write(lambda connection: self._cancel(connection, scope), Failpoint.COMMIT_RELEASE)
+
+    def _cancel(self, connection: sa.Connection, scope: int) -> tuple[int, int]:
         table = self._table
         is_queued = table.c.status == literal(RowStatus.QUEUED)
         # one statement: of two, a row that is claimed or released between them would be missed by both
@@ -210,12 +213,8 @@ class WorkQueue:
             )
             .returning(table.c.status)
         )
-
-        def transaction(connection: sa.Connection) -> tuple[int, int]:
-            ended = connection.execute(statement, {"scope": scope}).scalars().all()
-            return ended.count(RowStatus.CANCELLED), ended.count(RowStatus.RUNNING)
-
-        return self._engine.write(transaction, Failpoint.COMMIT_RELEASE)
+        ended = connection.execute(statement, {"scope": scope}).scalars().all()
+        return ended.count(RowStatus.CANCELLED), ended.count(RowStatus.RUNNING)
 
     def stats(self, scope: int) -> QueueStats:
         """Count a scope's rows by status, in SQL."""

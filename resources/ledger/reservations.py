@@ -7,7 +7,7 @@ one attempt for each. Whatever happens afterwards, the ledger knows what may hav
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from extraction_core.batches import custom_id
 from extraction_core.failpoints import Failpoint
 from extraction_core.states import AttemptStatus, RowStatus
-from resources.ledger.attempts import abandon_open, spent_or_reserved
+from resources.ledger.attempts import abandon_open, result_cost, spent_or_reserved
 from resources.ledger.engine import LedgerEngine
 from resources.ledger.queue import HELD_COLUMNS, Held
 from resources.ledger.row_sets import is_postgres, row_set, row_set_arguments
@@ -53,11 +53,11 @@ class PlannedRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class Reservation:
-    """What became of the rows that a batch was planned for.
+    """What became of the rows that a batch was planned for, each named by the claim that it was planned under.
 
     Attributes:
         batch: the batch as its submitter holds it; None when nothing could be covered.
-        covered: rows that the batch holds now.
+        covered: rows that the batch holds now, under their next generation: the claim is over.
         kept: row -> attempt and text of an answer that was kept and not judged yet: no request is needed.
         exhausted: row -> how many attempts were counted: no request may be made.
         over_budget: rows for which the run's budget has no room now.
@@ -85,28 +85,32 @@ class BatchOrder:
 
 
 def reserve(engine: LedgerEngine, order: BatchOrder, requests: Sequence[PlannedRequest]) -> Reservation:
-    """Reserve a batch for rows that a worker holds. Rows that the worker lost are left out."""
+    """Reserve a batch for rows that a worker holds.
+
+    Rows that the worker lost are left out; one that was asked to cancel ends here. A second call with the same nonce
+    finds the batch of the first.
+    """
     planned = {request.held: request for request in requests}
 
     def transaction(connection: sa.Connection) -> Reservation:
         run = _locked_run(connection, order.run_id)
+        earlier = _reserved_before(connection, order.nonce, requests)
         rows = _held_rows(connection, list(planned))
+        _end_cancelled(connection, [row.held for row in rows if row.cancel_requested])
+        rows = [row for row in rows if not row.cancel_requested]
         kept = {row.held: (row.kept_id, row.response) for row in rows if row.kept_id is not None}
+        rows = [row for row in rows if row.held not in kept]
         exhausted = {row.held: row.counted for row in rows if row.counted >= order.max_attempts}
-        exhausted = {held: counted for held, counted in exhausted.items() if held not in kept}
-        free = [planned[row.held] for row in rows if row.held not in kept and row.held not in exhausted]
-        spent, covered = _within_budget(connection, run, free)
-        over_budget = [request.held for request in free[len(covered) :]]
-        batch = _insert(connection, order, run, len(covered)) if covered else None
-        if batch:
-            _cover(connection, batch, order.nonce, covered)
+        free = [planned[row.held] for row in rows if row.held not in exhausted]
+        spent, fitting = _within_budget(connection, run, free)
+        batch, covered = earlier or _reserve_for(connection, order, run, fitting)
         return Reservation(
             batch=batch,
             nonce=order.nonce,
-            covered=[request.held for request in covered],
+            covered=covered,
             kept=kept,
             exhausted=exhausted,
-            over_budget=over_budget,
+            over_budget=[request.held for request in (free if earlier else free[len(fitting) :])],
             spent_usd=spent,
         )
 
@@ -116,6 +120,7 @@ def reserve(engine: LedgerEngine, order: BatchOrder, requests: Sequence[PlannedR
 @dataclass(frozen=True)
 class _HeldRow:
     held: Held
+    cancel_requested: bool
     counted: int
     kept_id: int | None
     response: str
@@ -125,6 +130,19 @@ def _locked_run(connection: sa.Connection, run_id: int) -> sa.RowMapping:
     """The run's row, locked: two reservations at once would each see room in the budget."""
     statement = sa.select(extraction_runs).where(extraction_runs.c.run_id == run_id).with_for_update(key_share=True)
     return connection.execute(statement).mappings().one()
+
+
+def _reserved_before(
+    connection: sa.Connection, nonce: str, requests: Sequence[PlannedRequest]
+) -> tuple[Held, Sequence[Held]] | None:
+    """Our own earlier commit, whose acknowledgement was lost: the batch and the claims that it covers."""
+    mine = sa.select(message_batches.c.batch_id).where(message_batches.c.nonce == nonce)
+    batch_id = connection.execute(mine).scalar()
+    if batch_id is None:
+        return None
+    asked = connection.execute(sa.select(ATTEMPT.result_id).where(ATTEMPT.batch_id == batch_id)).scalars()
+    covered = set(asked)
+    return Held(batch_id, 1), [request.held for request in requests if request.held.row_id in covered]
 
 
 def _held_rows(connection: sa.Connection, held: Sequence[Held]) -> list[_HeldRow]:
@@ -146,7 +164,12 @@ def _held_rows(connection: sa.Connection, held: Sequence[Held]) -> list[_HeldRow
     answer = attempts.alias("answer")
     statement: AnySelect = (
         sa.select(
-            RESULT.result_id, RESULT.generation, counted.scalar_subquery(), answer.c.attempt_id, answer.c.response
+            RESULT.result_id,
+            RESULT.generation,
+            RESULT.cancel_requested,
+            counted.scalar_subquery(),
+            answer.c.attempt_id,
+            answer.c.response,
         )
         .select_from(
             extraction_results.join(
@@ -160,9 +183,22 @@ def _held_rows(connection: sa.Connection, held: Sequence[Held]) -> list[_HeldRow
     )
     arguments = row_set_arguments(HELD_COLUMNS, sorted(held), postgres=postgres)
     return [
-        _HeldRow(Held(row[0], row[1]), int(row[2]), row[3], row[4] or "")
+        _HeldRow(Held(row[0], row[1]), bool(row[2]), int(row[3]), row[4], row[5] or "")
         for row in connection.execute(statement, arguments)
     ]
+
+
+def _end_cancelled(connection: sa.Connection, held: Sequence[Held]) -> None:
+    """End locked rows that were asked to cancel: who asked saw no batch that could be cancelled for them."""
+    values = {
+        "status": literal(RowStatus.CANCELLED),
+        "owner": sa.null(),
+        "lease_expires_ms": sa.null(),
+        "finished_ms": now_ms(),
+        "cost_usd": result_cost(RESULT.result_id),
+    }
+    rows, arguments = _given(connection, held)
+    connection.execute(sa.update(extraction_results).where(RESULT.result_id.in_(rows)).values(**values), arguments)
 
 
 def _within_budget(
@@ -179,6 +215,16 @@ def _within_budget(
         if total > budget:
             return spent, requests[:place]
     return spent, requests
+
+
+def _reserve_for(
+    connection: sa.Connection, order: BatchOrder, run: sa.RowMapping, requests: Sequence[PlannedRequest]
+) -> tuple[Held | None, Sequence[Held]]:
+    if not requests:
+        return None, ()
+    batch = _insert(connection, order, run, len(requests))
+    _cover(connection, batch, order.nonce, requests)
+    return batch, [request.held for request in requests]
 
 
 def _insert(connection: sa.Connection, order: BatchOrder, run: sa.RowMapping, count: int) -> Held:
@@ -203,19 +249,14 @@ def _insert(connection: sa.Connection, order: BatchOrder, run: sa.RowMapping, co
 
 
 def _cover(connection: sa.Connection, batch: Held, nonce: str, requests: Sequence[PlannedRequest]) -> None:
-    postgres = is_postgres(connection)
-    given = row_set(HELD_COLUMNS, postgres=postgres)
-    arguments = row_set_arguments(HELD_COLUMNS, [request.held for request in requests], postgres=postgres)
-    covered = sa.select(given.c.row_id)
+    covered, arguments = _given(connection, [request.held for request in requests])
     connection.execute(abandon_open(ATTEMPT.result_id.in_(covered)), arguments)
-    connection.execute(
+    # the next generation: a heartbeat that the worker sends at this moment must not give the row its short lease back
+    taken = (
         sa.update(extraction_results)
         .where(RESULT.result_id.in_(covered))
-        .values(owner=owner_of(batch.row_id), lease_expires_ms=BATCH_LEASE_MS),
-        arguments,
-    )
-    opened = (
-        sa.select(
+        .values(owner=owner_of(batch.row_id), lease_expires_ms=BATCH_LEASE_MS, generation=RESULT.generation + 1)
+        .returning(
             RESULT.result_id,
             RESULT.run_id,
             RESULT.document_id,
@@ -223,14 +264,19 @@ def _cover(connection: sa.Connection, batch: Held, nonce: str, requests: Sequenc
             RESULT.edition,
             now_ms().label("opened_ms"),
         )
-        .where(RESULT.owner == owner_of(batch.row_id))
-        .order_by(RESULT.result_id)
     )
-    questions = {row["result_id"]: row for row in connection.execute(opened).mappings()}
+    questions = {row["result_id"]: row for row in connection.execute(taken, arguments).mappings()}
     connection.execute(
         sa.insert(attempts),
         [_attempt(batch, nonce, request, questions[request.held.row_id]) for request in requests],
     )
+
+
+def _given(connection: sa.Connection, held: Sequence[Held]) -> tuple[AnySelect, Mapping[str, Any]]:
+    """Return the ids of rows, however many, as a subquery with its arguments."""
+    postgres = is_postgres(connection)
+    given = row_set(HELD_COLUMNS, postgres=postgres)
+    return sa.select(given.c.row_id), row_set_arguments(HELD_COLUMNS, held, postgres=postgres)
 
 
 def _attempt(batch: Held, nonce: str, request: PlannedRequest, question: sa.RowMapping) -> dict[str, Any]:

@@ -129,8 +129,14 @@ class Results(WorkQueue):
 
     def request_cancel(self, scope: int) -> tuple[int, int]:
         """Cancel a run: queued rows end at once, running ones get the flag, batches are cancelled at the provider."""
-        self._engine.write(lambda connection: connection.execute(cancel_batches(scope)), Failpoint.COMMIT_RELEASE)
-        return super().request_cancel(scope)
+
+        def transaction(connection: sa.Connection) -> tuple[int, int]:
+            counts = self._cancel(connection, scope)
+            # after the rows: a reservation locks them, so its batch is seen here, or it sees that they are flagged
+            connection.execute(cancel_batches(scope))
+            return counts
+
+        return self._engine.write(transaction, Failpoint.COMMIT_RELEASE)
 
     def record_retry(self, held: Held, failed: Failed, *, wait_s: float, refused_to_serve: bool) -> RowStatus | None:
         """Give a held result back for another try (or end it cancelled, when that was asked). None: superseded."""

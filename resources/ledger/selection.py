@@ -15,10 +15,11 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from extraction_core.states import AttemptStatus, RowStatus, Select
-from resources.ledger.tables import attempts, documents, extraction_results
+from resources.ledger.tables import attempts, documents, extraction_results, parse_runs
 from resources.ledger.types import literal, now_ms
 
 DOCUMENT = documents.c
+IS_OPEN_JOB = sa.and_(parse_runs.c.status == literal(RowStatus.RUNNING), parse_runs.c.job_state.is_not(None))
 GATHER_MS = 60_000
 COLUMNS = (
     "run_id", "document_id", "collection", "document_key", "input_fingerprint", "edition", "parse_run_id", "created_ms",
@@ -62,11 +63,17 @@ def chosen_documents(selection: Selection) -> sa.ColumnElement[bool]:
         DOCUMENT.set_id == selection.set_id,
         DOCUMENT.removed_ms.is_(None),
         DOCUMENT.input_fingerprint.is_not(None),
+        ~waits_for_a_job(),
         _selected(selection.select, selection.max_attempts),
     ]
     if selection.keys is not None:
         conditions.append(DOCUMENT.document_key.in_(list(selection.keys)))
     return sa.and_(*conditions)
+
+
+def waits_for_a_job() -> sa.ColumnElement[bool]:
+    """Return the predicate of documents whose text a parse service is still making: a run cannot take them yet."""
+    return sa.exists().where(parse_runs.c.parse_run_id == DOCUMENT.parse_run_id, IS_OPEN_JOB)
 
 
 def latest_edition() -> sa.ColumnElement[int]:

@@ -13,6 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from extraction_core.batches import BatchState
+from extraction_core.parse_jobs import OPEN_JOB, ParseJobState
 from extraction_core.states import ACTIVE_ROW, AttemptStatus, RowStatus, RunStatus, Select
 from resources.ledger.types import BigId, ExactDecimal, SafeJson, SafeText
 
@@ -29,7 +30,17 @@ metadata = sa.MetaData(
 ACTIVE_SQL = "status IN ('queued', 'running')"
 QUEUED_SQL = "status = 'queued'"
 OPEN_SQL = "status = 'open'"
+RUNNING_JOB_SQL = "status = 'running' AND job_state IS NOT NULL"
+JOB_KNOWN_SQL = "job_id IS NOT NULL"
 PARSED_OR_ACTIVE_SQL = "status IN ('queued', 'running', 'completed')"
+_OPEN_JOB_SQL = ", ".join(f"'{state}'" for state in ParseJobState if state in OPEN_JOB)
+JOB_STATE_SQL = (
+    "job_state IS NULL"
+    f" OR job_state IN ({_OPEN_JOB_SQL}) AND status = 'running'"
+    " OR job_state = 'completed' AND status = 'completed'"
+    " OR job_state IN ('failed', 'expired') AND status = 'failed'"
+)
+"""A job that is open holds its row, and one that has ended has ended it."""
 
 
 def _one_of(column: str, states: type[StrEnum]) -> sa.CheckConstraint:
@@ -109,9 +120,21 @@ parse_runs = sa.Table(
     sa.Column("media_type", sa.Text),
     sa.Column("engine", sa.Text),
     sa.Column("warnings", SafeJson),
+    sa.Column("job_state", sa.String(12)),
+    sa.Column("job_nonce", sa.String(16)),
+    sa.Column("job_id", sa.Text),
+    sa.Column("job_submitted_ms", sa.BigInteger),
+    sa.Column("job_deadline_ms", sa.BigInteger),
+    _count("job_looks"),
+    sa.Column("job_result_sha256", sa.String(64)),
+    sa.Column("job_pages", sa.BigInteger),
+    sa.Column("job_credits", ExactDecimal),
+    sa.CheckConstraint(JOB_STATE_SQL, name="job_state"),
 )
 _partial("ux_parse_runs_key", parse_runs.c.parse_key, where=PARSED_OR_ACTIVE_SQL, unique=True)
 _partial("ix_parse_runs_claim", parse_runs.c.due_ms, parse_runs.c.parse_run_id, where=QUEUED_SQL)
+_partial("ix_parse_runs_job", parse_runs.c.due_ms, parse_runs.c.parse_run_id, where=RUNNING_JOB_SQL)
+_partial("ux_parse_runs_job_id", parse_runs.c.job_id, where=JOB_KNOWN_SQL, unique=True)
 sa.Index("ix_parse_runs_key", parse_runs.c.parse_key)
 
 documents = sa.Table(

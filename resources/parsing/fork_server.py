@@ -1,7 +1,7 @@
 """The process that has the parsing libraries imported and forks one limited child per document.
 
 Started by :mod:`resources.parsing.local_provider` with one end of a socket pair as ``control``. A request is one byte
-on it with three descriptors: a reply socket, the document (a JSON header line, then the bytes) and an empty file for
+on it with three descriptors: a reply socket, the document (an order as a line of JSON, then the bytes) and a file for
 the result. The server answers each request with one JSON object on its reply socket, once the child has ended. A closed
 reply socket cancels its child; a closed control socket ends everything. The server stays single-threaded: that is what
 makes forking after the imports safe (the libraries start threads on their first call, which only children make).
@@ -19,11 +19,13 @@ import socket
 import sys
 import time
 from dataclasses import dataclass
+from typing import Any
 
-from extraction_core.parsing import ParsedDocument, ParseFailure, ParseFailureReason
-from resources.parsing.document_reader import preload_engines, read_document
+from extraction_core.parsing import ParseFailure, ParseFailureReason
+from resources.parsing.document_reader import preload_engines
 from resources.parsing.limits import ParseLimits
-from resources.parsing.wire import encode_result
+from resources.parsing.tasks import perform
+from resources.parsing.wire import encode_failure
 
 _FIRST_INHERITED_FD = 3
 _MAX_FD = 4096
@@ -116,31 +118,30 @@ def _kill_group(pid: int) -> None:
 
 
 def _run_child(document_fd: int, result_fd: int, alive_fd: int, limits: ParseLimits) -> None:
-    """Parse one document and leave without any clean-up: exit handlers of the native libraries are known to crash."""
+    """Do one task and leave without any clean-up: exit handlers of the native libraries are known to crash."""
     try:
         os.setsid()
         _close_all_but({document_fd, result_fd, alive_fd})
         limits.apply_to_this_process()
         with os.fdopen(document_fd, "rb") as document:
-            header = json.loads(document.readline())
+            order = json.loads(document.readline())
             data = document.read()
-        result = _read(data, header["document_key"])
+        result = _perform(order, data)
         with os.fdopen(result_fd, "wb", closefd=False) as out:
-            out.write(encode_result(result))
+            out.write(result)
         os._exit(0)
     finally:
         os._exit(1)
 
 
-def _read(data: bytes, document_key: str) -> ParsedDocument | ParseFailure:
+def _perform(order: dict[str, Any], data: bytes) -> bytes:
     try:
-        return read_document(data, document_key)
+        return perform(order, data)
     except MemoryError:
-        return ParseFailure(reason=ParseFailureReason.LIMIT, message="needs more memory than the limit allows")
+        reason, message = ParseFailureReason.LIMIT, "needs more memory than the limit allows"
     except Exception as error:  # noqa: BLE001 - the edge of the worker: whatever a damaged file provokes is its failure
-        return ParseFailure(
-            reason=ParseFailureReason.CORRUPT, message=f"could not be read ({type(error).__name__}: {error})"
-        )
+        reason, message = ParseFailureReason.CORRUPT, f"could not be read ({type(error).__name__}: {error})"
+    return encode_failure(ParseFailure(reason=reason, message=message))
 
 
 def _close_all_but(kept: set[int]) -> None:

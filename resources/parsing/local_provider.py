@@ -15,15 +15,17 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import IO, Any, Self, TypeVar
 
-from extraction_core.parsing import ParsedDocument, ParseFailure, ParseFailureReason
+from extraction_core.parsing import Attachment, ParsedDocument, ParseFailure, ParseFailureReason
 from resources.parsing.limits import ParseLimits
 from resources.parsing.versions import provider_version
-from resources.parsing.wire import decode_result
+from resources.parsing.wire import Task, decode_attachments, decode_content, decode_result
 
+T = TypeVar("T")
 _IMPORT_ROOT = Path(__file__).resolve().parents[2]
 _START = "import sys; sys.path.insert(0, sys.argv[1]); from resources.parsing.fork_server import main; main()"
 _ENVIRONMENT = {
@@ -72,18 +74,36 @@ class LocalParseProvider:
         Raises:
             RuntimeError: the provider was closed.
         """
+        return self._ask({"task": Task.PARSE, "document_key": document_key}, data, decode_result)
+
+    def attachments(self, mail: bytes) -> list[Attachment] | ParseFailure:
+        """List the attachments of a mail."""
+        return self._ask({"task": Task.LIST_ATTACHMENTS}, mail, decode_attachments)
+
+    def attachment(self, mail: bytes, number: int) -> bytes | ParseFailure:
+        """Return the bytes of one attachment of a mail, by its place."""
+        return self._ask({"task": Task.READ_ATTACHMENT, "number": number}, mail, decode_content)
+
+    def _ask(self, order: Mapping[str, Any], data: bytes, decode: Callable[[bytes], T]) -> T | ParseFailure:
+        """Have a child do a task."""
         if not data:
             return ParseFailure(reason=ParseFailureReason.EMPTY_FILE, message="the file is empty (0 bytes)")
         if len(data) > self._limits.document_bytes:
             message = f"{len(data):,} bytes; the limit is {self._limits.document_bytes:,}"
             return ParseFailure(reason=ParseFailureReason.LIMIT, message=message)
         with self._slots, self._scratch_file() as document, self._scratch_file() as result:
-            document.write(json.dumps({"document_key": document_key}).encode() + b"\n")
+            document.write(json.dumps(order).encode() + b"\n")
             document.write(data)
             document.seek(0)
             report = self._run(document, result)
+            if failure := self._failure(report):
+                return failure
             result.seek(0)
-            return self._judge(report, result.read())
+            try:
+                return decode(result.read())
+            except ValueError as error:
+                message = f"the parsing process left no usable result ({error})"
+                return ParseFailure(reason=ParseFailureReason.WORKER_DIED, message=message)
 
     def close(self) -> None:
         """Kill what still runs; callers that wait get a failure. Safe to call twice."""
@@ -124,7 +144,8 @@ class LocalParseProvider:
                 self._server = _ServerProcess(self._limits)
                 self._server.request(fds)
 
-    def _judge(self, report: dict[str, Any] | None, encoded: bytes) -> ParsedDocument | ParseFailure:
+    def _failure(self, report: dict[str, Any] | None) -> ParseFailure | None:
+        """Why the child came to no result of its own; None if it did."""
         if report is None:
             return ParseFailure(reason=ParseFailureReason.WORKER_DIED, message="the parsing server died or was stopped")
         if report["timed_out"]:
@@ -132,11 +153,7 @@ class LocalParseProvider:
             return ParseFailure(reason=ParseFailureReason.TIMEOUT, message=message)
         if report["exit_code"] != 0:
             return self._failure_of_exit(report["exit_code"], report["peak_memory_bytes"])
-        try:
-            return decode_result(encoded)
-        except ValueError as error:
-            message = f"the parsing process left no usable result ({error})"
-            return ParseFailure(reason=ParseFailureReason.WORKER_DIED, message=message)
+        return None
 
     def _failure_of_exit(self, exit_code: int, peak_memory_bytes: int) -> ParseFailure:
         if exit_code == -signal.SIGXCPU:

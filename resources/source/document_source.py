@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from stat import S_ISLNK, S_ISREG
 from typing import Any, Literal, Protocol, cast
@@ -18,42 +17,7 @@ from fsspec.core import url_to_fs  # pyright: ignore[reportMissingTypeStubs, rep
 
 from extraction_core.documents import skip_reason
 from extraction_core.errors import ConfigurationError
-
-UNREADABLE = "cannot be read"
-
-
-@dataclass(frozen=True, kw_only=True)
-class SourceFile:
-    """One file that is a document: its key, its size and a signature that changes with its content.
-
-    ``modified_s`` is the time of its last change in seconds since 1970, where the source tells: a file system's clock.
-    """
-
-    key: str
-    size_bytes: int
-    signature: str
-    modified_s: float | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class SkippedFile:
-    """One file that is not a document, and why."""
-
-    key: str
-    reason: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Listing:
-    """Everything that was found: documents by key, and what was skipped."""
-
-    files: tuple[SourceFile, ...]
-    skipped: tuple[SkippedFile, ...]
-
-    @property
-    def unreadable(self) -> frozenset[str]:
-        """Keys of files that are there but could not be looked at: least of all are they known to be removed."""
-        return frozenset(file.key for file in self.skipped if file.reason.startswith(UNREADABLE))
+from resources.source.listing import UNREADABLE, Listing, SkippedFile, SourceFile
 
 
 class DocumentSource:
@@ -70,15 +34,15 @@ class DocumentSource:
         self._include, self._exclude = include, exclude
         self._local = Path(url.removeprefix("file://")) if "://" not in url or url.startswith("file://") else None
 
-    def list(self) -> Listing:
-        """List the whole source.
+    def list(self, below: str = "") -> Listing:
+        """List the whole source, or what lies below one of its folders; keys are paths from the source all the same.
 
         Raises:
             ConfigurationError: the source is missing or cannot be read.
         """
         files: list[SourceFile] = []
         skipped: list[SkippedFile] = []
-        for key, found in self._walk_local(self._local) if self._local else self._walk_remote():
+        for key, found in self._walk_local(self._local, below) if self._local else self._walk_remote(below):
             reason = found if isinstance(found, str) else skip_reason(key, self._include, self._exclude)
             if reason:
                 skipped.append(SkippedFile(key=key, reason=reason))
@@ -105,11 +69,11 @@ class DocumentSource:
         system, root = _file_system(self.url)
         return system.cat_file(f"{root.rstrip('/')}/{document_key}")
 
-    def _walk_local(self, root: Path) -> Iterator[tuple[str, SourceFile | str]]:
-        if not root.is_dir():
+    def _walk_local(self, root: Path, below: str) -> Iterator[tuple[str, SourceFile | str]]:
+        if not (root / below).is_dir():
             raise ConfigurationError(self.url, "source", "is not a folder.", "Create it, or correct `source`.")
         resolved = root.resolve()
-        for folder, folders, names in os.walk(root, onerror=self._refuse):
+        for folder, folders, names in os.walk(root / below, onerror=self._refuse):
             folders.sort()
             above = os.path.relpath(folder, root).replace(os.sep, "/") + "/"
             above = "" if above == "./" else above
@@ -144,11 +108,11 @@ class DocumentSource:
             self.url, "source", f"cannot be listed: {error.strerror} ({error.filename}).", "Make it readable."
         ) from error
 
-    def _walk_remote(self) -> Iterator[tuple[str, SourceFile | str]]:
+    def _walk_remote(self, below: str) -> Iterator[tuple[str, SourceFile | str]]:
         try:
             system, root = _file_system(self.url)
             system.invalidate_cache()
-            found = system.find(root, detail=True)
+            found = system.find(f"{root.rstrip('/')}/{below}" if below else root, detail=True)
         except Exception as error:  # any file system raises its own kinds, and one that is not installed an ImportError
             raise ConfigurationError(self.url, "source", f"cannot be listed: {error}.", "Make it readable.") from error
         if not found and not system.exists(root):

@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extraction_core.documents import skip_reason
+from extraction_core.documents import (
+    AttachmentPlace,
+    Unit,
+    attachment_key,
+    attachment_place,
+    outermost_mail,
+    skip_reason,
+)
 
 
 def reason(key: str, include: tuple[str, ...] = ("**/*",), exclude: tuple[str, ...] = ()) -> str | None:
@@ -92,3 +99,57 @@ def test_one_include_pattern_of_several_is_enough() -> None:
 @given(st.text(max_size=30), st.text(st.sampled_from("ab*?[]!/\\^"), min_size=1, max_size=8))
 def test_any_name_is_looked_at_without_an_exception(key: str, glob: str) -> None:
     reason(key, include=(glob,))
+
+
+@pytest.mark.parametrize(
+    ("depth", "file_key", "document_key"),
+    [
+        (None, "dell/r770/spec.pdf", "dell/r770"),
+        (None, "dell/r770/img/front.png", "dell/r770/img"),
+        (None, "loose.pdf", None),
+        (2, "dell/r770/spec.pdf", "dell/r770"),
+        (2, "dell/r770/img/front.png", "dell/r770"),
+        (2, "dell/overview.pdf", None),
+    ],
+)
+def test_the_files_of_a_folder_are_one_document_named_by_its_path(
+    depth: int | None, file_key: str, document_key: str | None
+) -> None:
+    assert Unit(is_folder=True, depth=depth).document_key(file_key) == document_key
+
+
+def test_a_file_is_a_document_of_its_own_otherwise() -> None:
+    assert Unit().document_key("dell/r770/spec.pdf") == "dell/r770/spec.pdf"
+
+
+@pytest.mark.parametrize(
+    ("name", "last_part"),
+    [
+        ("Angebot Müller.pdf", "attachment-2-Angebot Müller.pdf"),
+        ("../../etc/passwd", "attachment-2-passwd"),
+        ("C:\\temp\\price.xlsx", "attachment-2-price.xlsx"),
+        ("a\0b\n.pdf", "attachment-2-a_b_.pdf"),
+        ("..", "attachment-2-unnamed"),
+        ("", "attachment-2-unnamed"),
+        ("half \ud83d.txt", "attachment-2-half _.txt"),
+    ],
+)
+def test_an_attachment_is_named_by_its_place_and_a_safe_form_of_its_name(name: str, last_part: str) -> None:
+    assert attachment_key("dell/mail.eml", 2, name) == f"dell/mail.eml/{last_part}"
+
+
+@given(st.text(st.characters(codec=None), max_size=300), st.integers(1, 200))
+def test_whatever_an_attachment_is_called_its_key_is_safe_and_leads_back_to_it(name: str, number: int) -> None:
+    key = attachment_key("dell/Mail.EML", number, name)
+    assert attachment_place(key) == AttachmentPlace("dell/Mail.EML", number)
+    last_part = key.removeprefix("dell/Mail.EML/")
+    assert "/" not in last_part
+    assert len(last_part.encode()) <= 130
+    assert not {"", ".", ".."} & set(key.split("/"))
+
+
+def test_an_attachment_of_a_mail_in_a_mail_leads_to_the_file_that_it_is_in() -> None:
+    inner = attachment_key("a/mail.eml", 1, "forwarded.eml")
+    assert outermost_mail(attachment_key(inner, 3, "x.pdf")) == "a/mail.eml"
+    assert outermost_mail("a/mail.eml") == "a/mail.eml"
+    assert attachment_place("a/folder/attachment-1-x.pdf") is None

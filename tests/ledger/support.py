@@ -14,16 +14,18 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import event
 
+from extraction_core.batches import BatchState
+from resources.ledger.queue import Held
 from resources.ledger.tables import metadata
 from resources.ledger.types import now_ms
-from tests.factories import LEASE_S, fingerprint
+from tests.factories import LEASE_S, a_look, a_run, claim, fingerprint, reserve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from extraction_core.failpoints import Failpoint
     from resources.ledger import Ledger
-    from resources.ledger.queue import Held, WorkQueue
+    from resources.ledger.queue import WorkQueue
 
 T = TypeVar("T")
 PATIENCE_S = 30.0
@@ -34,6 +36,8 @@ only_sqlite = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 only_postgres = pytest.mark.parametrize(
     "database_url", [pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True
 )
+
+BATCH_TABLES = ("message_batches", "extraction_results", "attempts", "extraction_runs", "documents")
 
 COMPLETED_VALUES = {
     "extraction_results": {"output_sha256": fingerprint("output")},
@@ -118,6 +122,11 @@ def one_row(ledger: Ledger, table: str, where: str = "1 = 1") -> Row:
     return row
 
 
+def contents(ledger: Ledger, *tables: str) -> dict[str, list[Row]]:
+    """Return all rows of tables, to be compared: those of batches and what they cover unless told otherwise."""
+    return {name: rows(ledger, name) for name in tables or BATCH_TABLES}
+
+
 def database_now_ms(ledger: Ledger) -> int:
     """Return the database's clock."""
     return ledger.engine.read(lambda connection: connection.execute(sa.select(now_ms())).scalar_one())
@@ -189,3 +198,78 @@ class Line:
     def heartbeat(self, *held: Held) -> dict[int, bool]:
         """Extend leases."""
         return self.queue.heartbeat(held, LEASE_S)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StagedBatch:
+    """A message batch that covers the rows of a run."""
+
+    ledger: Ledger
+    run_id: int
+    claims: list[Held]
+    """The worker's claims, which the batch has taken over."""
+    submitter: Held
+    nonce: str
+
+    @property
+    def batch_id(self) -> int:
+        """Its number."""
+        return self.submitter.row_id
+
+    @property
+    def row(self) -> Row:
+        """Its row."""
+        return one_row(self.ledger, "message_batches", f"batch_id = {self.batch_id}")
+
+    @property
+    def covered(self) -> list[Row]:
+        """The rows that were handed to it, whatever became of them."""
+        ids = ", ".join(str(claim.row_id) for claim in self.claims)
+        return rows(self.ledger, "extraction_results", f"result_id IN ({ids})")
+
+    @property
+    def attempts(self) -> list[Row]:
+        """The attempts of its requests."""
+        return rows(self.ledger, "attempts", f"batch_id = {self.batch_id}")
+
+    def holds(self) -> list[Held]:
+        """Return the rows as a collector holds them."""
+        return [Held(row["result_id"], row["generation"]) for row in self.covered]
+
+    def set(self, **values: Any) -> None:
+        """Change columns of the batch past the verbs."""
+        table = metadata.tables["message_batches"]
+        execute(self.ledger, sa.update(table).where(table.c.batch_id == self.batch_id).values(**values))
+
+    def take(self, worker: str = "poller") -> Held:
+        """Hold it, in whatever state; it must be free."""
+        held = self.ledger.batches.take(self.batch_id, worker, LEASE_S, *BatchState)
+        assert held is not None
+        return held
+
+    def see(self, held: Held, state: BatchState, **changes: Any) -> bool:
+        """Keep what a look showed."""
+        seen = a_look(state, **{"provider_id": f"msgbatch_{self.batch_id}", **changes})
+        return self.ledger.batches.saw(held, seen, wait_s=0, overdue_s=3600)
+
+    def lose_hold(self, held: Held) -> Held:
+        """Let the lease of a hold run out and a poller take the batch; returns the poller's hold."""
+        self.set(lease_expires_ms=1)
+        assert self.ledger.batches.reclaim_abandoned(self.row["collection"], 0) == 1
+        taken = self.take()
+        assert taken.generation == held.generation + 1
+        return taken
+
+
+def a_batch(ledger: Ledger, documents: int = 2, *, state: BatchState = BatchState.RESERVED) -> StagedBatch:
+    """Reserve a batch for all documents of a run and bring it into an unsettled state; one not reserved is not held."""
+    run_id = a_run(ledger, documents=documents)
+    claims = claim(ledger, run_id, documents)
+    reservation = reserve(ledger, run_id, claims)
+    assert reservation.batch is not None
+    batch = StagedBatch(
+        ledger=ledger, run_id=run_id, claims=claims, submitter=reservation.batch, nonce=reservation.nonce
+    )
+    if state is not BatchState.RESERVED:
+        assert batch.see(batch.submitter, state)
+    return batch

@@ -30,6 +30,7 @@ from dagster_shared.error import SerializableErrorInfo
 from extraction_assets.jobs import build_extraction_job
 from extraction_assets.oversight import Oversight, QueueState, SensorState, oversee
 from extraction_assets.queue_look import look_at_queue
+from sensors.batch_poller import poller_name
 from sensors.daemons import NOTED, QUEUE, SENSORS, note_who_ticks
 from sensors.document_inbox import build_document_inbox, inbox_name
 from sensors.retry_sweeper import build_retry_sweeper, sweeper_name
@@ -105,6 +106,7 @@ def test_where_all_is_well_each_sensors_last_tick_is_told_and_nothing_is_warned_
     beat(instance, s_ago=20)
     sensor(instance, SWEEPER, 300, 12)
     sensor(instance, inbox_name(COLLECTION), 40)
+    sensor(instance, poller_name(COLLECTION), 9)
     oversight = oversee([collection])
     assert oversight.warnings == []
     first, *rest = ages_aside(oversight.lines())
@@ -112,6 +114,7 @@ def test_where_all_is_well_each_sensors_last_tick_is_told_and_nothing_is_warned_
     assert rest == [
         "  servers_document_inbox: on, last tick N s ago (skipped)",
         "  servers_retry_sweeper: on, last tick N s ago (skipped)",
+        "  servers_batch_poller: on, last tick N s ago (skipped)",
         "  no run is queued",
     ]
 

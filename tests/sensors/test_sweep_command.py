@@ -9,6 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from extraction_assets.cli import ExitCode, main
+from extraction_assets.sweeping import launch_commands
+from extraction_core.partitions import partition_key
 from resources.ledger.tables import metadata
 from tests.ledger.support import only_sqlite, rows
 from tests.sensors.support import PARTITION_TAG, Status, unanswering
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
     import dagster as dg
 
     from resources.ledger import Ledger
+
+LONGEST_ARGUMENT = 128 * 1024
+"""Bytes; see ``MAX_ARG_STRLEN`` in execve(2)."""
 
 pytestmark = pytest.mark.usefixtures("environment", "instance")
 
@@ -60,6 +65,19 @@ def test_a_sweep_that_gets_no_answer_from_dagster_says_so_and_launches_nothing(
     for folder in keys:
         assert f"  held back {folder}: the check for runs in flight failed" in said
     assert everything(ledger) == before
+
+
+def test_the_partitions_of_a_large_sweep_are_spread_over_command_lines_that_the_system_takes() -> None:
+    keys = [partition_key(f"a folder with a name that is cut off somewhere {number}") for number in range(2500)]
+    commands = list(launch_commands("servers_extraction", keys))
+    lists = [command[command.index("--partitions") + 1] for command in commands]
+    assert [key for listed in lists for key in listed.split(",")] == keys
+    assert len(commands) == 3
+    assert all(len(argument) < LONGEST_ARGUMENT for command in commands for argument in command)
+
+
+def test_a_sweep_without_a_launch_has_no_command_line() -> None:
+    assert list(launch_commands("servers_extraction", [])) == []
 
 
 @only_sqlite

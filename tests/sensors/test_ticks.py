@@ -10,10 +10,12 @@ from dagster._core.definitions.sensor_definition import SensorExecutionData
 
 from extraction_assets.assets.document_set import build_document_set_assets
 from extraction_assets.components import DocumentCollection
+from extraction_assets.dagster_look import sensors_of
 from extraction_assets.jobs import build_extraction_job
 from resources.configurable import ExtractionEnvironment
 from sensors.document_inbox import build_document_inbox, inbox_name
 from sensors.retry_sweeper import build_retry_sweeper, sweeper_name
+from sensors.run_requests import run_requests
 from sensors.sweep import SweepLimits
 from tests.factories import COLLECTION, a_collection, some_files
 from tests.ledger.support import rows
@@ -42,13 +44,12 @@ def partitions(result: dg.SensorResult) -> list[str]:
     return [request.partition_key for request in result.run_requests or []]
 
 
-def test_both_sensors_of_a_collection_are_on_by_default(tmp_path: Path) -> None:
+def test_every_sensor_of_a_collection_is_on_by_default_and_shown_in_the_status(tmp_path: Path) -> None:
     component = DocumentCollection(a_collection(tmp_path / "docs"))
     sensors = component.build_defs(cast("dg.ComponentLoadContext", None)).sensors or []
-    assert {sensor.name: sensor.default_status for sensor in sensors} == {
-        inbox_name(COLLECTION): dg.DefaultSensorStatus.RUNNING,
-        sweeper_name(COLLECTION): dg.DefaultSensorStatus.RUNNING,
-    }
+    assert {inbox_name(COLLECTION), sweeper_name(COLLECTION)} <= {sensor.name for sensor in sensors}
+    assert {sensor.default_status for sensor in sensors} == {dg.DefaultSensorStatus.RUNNING}
+    assert {sensor.name: sensor.minimum_interval_seconds for sensor in sensors} == sensors_of(COLLECTION)
 
 
 def test_a_tick_takes_up_so_many_sets_and_the_next_one_goes_on_where_it_stopped(watch: Watch) -> None:
@@ -83,6 +84,13 @@ def test_every_launch_has_a_run_key_of_its_own_and_asks_for_what_is_due(watch: W
     assert [request.tags["extraction/launch"] for request in requests] == ["1", "2", "3"]
     assert {request.tags["extraction/select"] for request in requests} == {"due"}
     assert {request.partition_key for request in requests} == {mine.partition_key}
+
+
+def test_a_ledger_that_is_begun_anew_does_not_use_the_run_keys_of_the_one_before(watch: Watch) -> None:
+    watch.sets("mine")
+    launches = watch.sweep().launches  # number 1 of set 1, as in every new ledger
+    (before,), (after,) = (run_requests(watch.target, launches, now=lambda at=at: at) for at in (1e9, 1e9 + 86_400))
+    assert before.run_key != after.run_key
 
 
 def test_inbox_and_sweeper_at_one_time_ask_for_one_run(watch: Watch) -> None:

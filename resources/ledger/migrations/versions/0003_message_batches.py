@@ -59,12 +59,8 @@ def upgrade() -> None:
             "state IN ('reserved', 'lost', 'void') OR provider_id IS NOT NULL",
             name=op.f("ck_message_batches_known"),
         ),
-        sa.ForeignKeyConstraint(
-            ["run_id"], ["extraction_runs.run_id"], name=op.f("fk_message_batches_run_id_extraction_runs")
-        ),
-        sa.ForeignKeyConstraint(
-            ["set_id"], ["document_sets.set_id"], name=op.f("fk_message_batches_set_id_document_sets")
-        ),
+        sa.ForeignKeyConstraint(["run_id"], ["extraction_runs.run_id"], name=op.f("fk_message_batches_run_id")),
+        sa.ForeignKeyConstraint(["set_id"], ["document_sets.set_id"], name=op.f("fk_message_batches_set_id")),
         sa.PrimaryKeyConstraint("batch_id", name=op.f("pk_message_batches")),
         sa.UniqueConstraint("nonce", name=op.f("uq_message_batches_nonce")),
         sa.UniqueConstraint("provider_id", name=op.f("uq_message_batches_provider_id")),

@@ -1,0 +1,1 @@
+"""Message batches, from claimed rows to files, against the sandbox."""

@@ -10,6 +10,7 @@ import json
 import logging
 import os
 from collections.abc import Hashable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,6 +20,8 @@ from pydantic import ValidationError
 from extraction_core.collection import NAME_PATTERN, Collection, CollectionFile
 from extraction_core.errors import ConfigurationError
 from extraction_core.output_schema import invalid_schema_reason, provider_schema
+from resources.parsing.ocr import ocr_data_from
+from resources.parsing.reducto_access import reducto_access_from
 
 log = logging.getLogger(__name__)
 
@@ -65,6 +68,7 @@ def load_collection(file: Path) -> Collection:
             "Use lower-case letters, digits and _, beginning with a letter, at most 40.",
         )
     settings = _settings(file, _with_mode_of_environment(_read_yaml(file).get("attributes")))
+    _check_way_for_scans(file, settings)
     collection = Collection(
         name=name,
         settings=settings,
@@ -139,6 +143,22 @@ def _settings(file: Path, attributes: object) -> CollectionFile:
         first = error.errors()[0]
         field = "attributes." + ".".join(str(part) for part in first["loc"])
         raise ConfigurationError(str(file), field, f"{first['msg']}.", _remedy(first["type"], first["loc"])) from None
+
+
+def _check_way_for_scans(file: Path, settings: CollectionFile) -> None:
+    """Refuse a way for scans that this machine does not have, before any document has to fail by it."""
+    try:
+        if settings.scans == "ocr":
+            ocr_data_from()
+        if settings.scans == "reducto":
+            reducto_access_from()
+    except ConfigurationError as missing:
+        problem = f"{settings.scans} is not set up: {missing.where} {missing.problem}"
+        raise ConfigurationError(str(file), "attributes.scans", problem, missing.remedy) from None
+    if settings.scans == "reducto" and find_spec("reducto") is None:
+        problem = "the package reductoai is not installed."
+        remedy = "Install the extra: pip install 'extraction-assets[reducto]'."
+        raise ConfigurationError(str(file), "attributes.scans", problem, remedy)
 
 
 def _remedy(kind: str, loc: tuple[int | str, ...]) -> str:

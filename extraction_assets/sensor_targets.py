@@ -7,8 +7,8 @@ from functools import partial
 from extraction_assets.assets.keys import extractions_key, parsed_documents_key
 from extraction_assets.jobs import job_name
 from extraction_assets.partitions import document_sets
+from extraction_assets.workers.parse_plan import current_question
 from extraction_assets.workers.parsers import Parsers
-from extraction_assets.workers.prepare import current_question
 from extraction_core.collection import Collection
 from resources.environment import read_environment
 from resources.parsing import build_parse_provider

@@ -152,7 +152,7 @@ REMEDIES_FOR_A_PERSON: Mapping[str, str] = {
     ),
     Cause.POOR_QUALITY: "Get a better file; or accept the flaw with `quality: warn`, then launch again.",
     Cause.FILE_NOT_READ: "Replace or remove the named file; or do without it with `on_failed_file: leave_out`.",
-    "no_text_layer": "The document is a scan or a picture; run OCR on it first.",
+    "no_text_layer": "The document is a scan or a picture; run OCR on it, or set `scans: document_block` (or `ocr`).",
     "password": "Remove the password.",
     "corrupt": "The file is damaged; get it again.",
     "unsupported": "Convert the file to a supported format.",

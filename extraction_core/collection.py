@@ -73,9 +73,19 @@ class CollectionFile(BaseModel):
         default=DirectoryPartition(directory=1),
         description="How documents are grouped into sets: {directory: DEPTH}, {hash: BUCKETS} or document.",
     )
-    parse: Literal["local", "reducto"] = Field(
+    parse: Literal["local", "reducto", "document_block"] = Field(
         default="local",
-        description="How documents become Markdown: local, or by jobs of reducto (unit: file only).",
+        description=(
+            "How documents become Markdown: local, or by jobs of reducto; or document_block: PDFs and pictures are "
+            "shown to the model as they are. The last two need unit: file."
+        ),
+    )
+    scans: Literal["fail", "ocr", "document_block", "reducto"] = Field(
+        default="fail",
+        description=(
+            "What becomes of a document without text that can be read, where parse is local and unit is file: fail, or "
+            "another way for it alone: ocr, document_block or reducto."
+        ),
     )
     quality: Literal["warn", "fail"] | QualityByFlaw = Field(
         default="warn",
@@ -113,9 +123,17 @@ class CollectionFile(BaseModel):
 
     @field_validator("parse")
     @classmethod
-    def _one_job_a_file(cls, value: str, info: ValidationInfo) -> str:
-        if value == "reducto" and info.data.get("unit") != "file":
-            msg = "reducto parses documents of one file; use unit: file, or parse: local"
+    def _one_file(cls, value: str, info: ValidationInfo) -> str:
+        if value != "local" and info.data.get("unit") != "file":
+            msg = f"{value} takes documents of one file; use unit: file, or parse: local"
+            raise ValueError(msg)
+        return value
+
+    @field_validator("scans")
+    @classmethod
+    def _another_way_than_local(cls, value: str, info: ValidationInfo) -> str:
+        if value != "fail" and (info.data.get("parse"), info.data.get("unit")) != ("local", "file"):
+            msg = f"{value} is another way than parse: local, for documents of unit: file"
             raise ValueError(msg)
         return value
 

@@ -1,8 +1,8 @@
 """The request for one document: a cacheable prefix shared by the collection, and the document kept apart from it.
 
 Instructions and schema stand in the system prompt and end the cached prefix. The document stands alone in the user
-message between two markers that carry the hash of its text, so that no text inside the document can close the fence:
-whatever the document says to its reader is data.
+message: as text between two markers that carry its hash, so that no text inside the document can close the fence; or as
+a file, in a block of its own. Whatever the document says to its reader is data.
 """
 
 from __future__ import annotations
@@ -17,6 +17,21 @@ from extraction_core.output_schema import Schema
 
 LARGEST_REQUEST_BYTES = 32 * 1000 * 1000
 """The provider's limit on one Messages request (32 MB), read as decimal megabytes to stay below it either way."""
+
+PDF_MEDIA_TYPE = "application/pdf"
+IMAGE_MEDIA_TYPES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
+"""What the provider takes as a picture."""
+BLOCK_MEDIA_TYPES = IMAGE_MEDIA_TYPES | {PDF_MEDIA_TYPE}
+LARGEST_IMAGE_BYTES = 10 * 1024**2
+"""The provider's limit on one picture, counted in base64."""
+MOST_PAGES = 600
+MOST_PAGES_OF_SMALL_CONTEXT = 100
+"""The provider's limits on the pages of PDFs in one request; the smaller one for contexts below a million tokens."""
+SMALL_CONTEXT_TOKENS = 1_000_000
+FEWEST_TOKENS_A_PAGE = 200
+MOST_TOKENS_A_PAGE = 8_000
+"""A page of a PDF is seen as text (1,500 to 3,000 tokens for most) and as a picture (up to 4,800); a scan has only the
+picture, and a small one takes few tokens. Between the bounds the provider is asked."""
 
 FENCE_DIGITS = 16
 FEWEST_BYTES_A_TOKEN = 2.0
@@ -53,6 +68,35 @@ class Question:
 
 
 @dataclass(frozen=True, kw_only=True)
+class DocumentBlock:
+    """A PDF or a picture that the model is shown as it is.
+
+    Attributes:
+        media_type: :data:`PDF_MEDIA_TYPE` or one of :data:`IMAGE_MEDIA_TYPES`.
+        base64: its bytes, encoded.
+        pages: of the PDF; 1 for a picture.
+    """
+
+    media_type: str
+    base64: str
+    pages: int
+
+    @property
+    def is_image(self) -> bool:
+        """Whether it is a picture and no PDF."""
+        return self.media_type in IMAGE_MEDIA_TYPES
+
+    def as_content(self) -> dict[str, Any]:
+        """Return the block of the request."""
+        source = {"type": "base64", "media_type": self.media_type, "data": self.base64}
+        return {"type": "image" if self.is_image else "document", "source": source}
+
+
+Shown = str | DocumentBlock
+"""What the model is shown of a document: its Markdown, or the file itself."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class SecondTry:
     """How a second try differs from the first: a larger limit, and what was wrong with the first answer."""
 
@@ -61,7 +105,7 @@ class SecondTry:
 
 
 def build_request(
-    question: Question, markdown: str, second_try: SecondTry | None = None, *, cache_ttl: str | None = None
+    question: Question, document: Shown, second_try: SecondTry | None = None, *, cache_ttl: str | None = None
 ) -> dict[str, Any]:
     """Return the keyword arguments of one Messages call.
 
@@ -69,7 +113,7 @@ def build_request(
 
     Args:
         question: what the collection asks.
-        markdown: the document.
+        document: its Markdown, or the file as it is.
         second_try: how this try differs from the first.
         cache_ttl: how long the provider keeps the common prefix (``5m``, ``1h``); None: its default, five minutes.
     """
@@ -80,7 +124,7 @@ def build_request(
         "system": [
             {"type": "text", "text": system_prompt(question), "cache_control": keep},
         ],
-        "messages": [{"role": "user", "content": [{"type": "text", "text": fenced(markdown)}]}],
+        "messages": [{"role": "user", "content": [_content(document)]}],
     }
     if second_try and second_try.problem:
         request["messages"][0]["content"].append({"type": "text", "text": _told(second_try.problem)})
@@ -101,17 +145,27 @@ def fenced(markdown: str) -> str:
     return f"<document-{mark}>\n{markdown}\n</document-{mark}>"
 
 
+def _content(document: Shown) -> dict[str, Any]:
+    return document.as_content() if isinstance(document, DocumentBlock) else {"type": "text", "text": fenced(document)}
+
+
 def _told(problem: str) -> str:
     return f"An earlier answer for this document could not be used: {problem}. Answer again, with the whole object."
 
 
 def prompt_bytes(request: Mapping[str, Any]) -> int:
-    """Return how many bytes of text a request holds, as UTF-8."""
-    texts = [block["text"] for block in request["system"]]
-    texts += [block["text"] for message in request["messages"] for block in message["content"]]
-    return sum(len(text.encode("utf-8", "replace")) for text in texts)
+    """Return how many bytes of text a request holds, as UTF-8; files in blocks of their own are not text."""
+    blocks = [*request["system"], *(block for message in request["messages"] for block in message["content"])]
+    return sum(len(block["text"].encode("utf-8", "replace")) for block in blocks if block["type"] == "text")
 
 
-def token_bounds(text_bytes: int) -> tuple[int, int]:
-    """Return the fewest and the most tokens that a number of bytes can be."""
-    return int(text_bytes / MOST_BYTES_A_TOKEN), int(text_bytes / FEWEST_BYTES_A_TOKEN)
+def page_limit(context_tokens: int) -> int:
+    """Return how many pages of PDFs one request may hold, by the model's context."""
+    return MOST_PAGES if context_tokens >= SMALL_CONTEXT_TOKENS else MOST_PAGES_OF_SMALL_CONTEXT
+
+
+def token_bounds(text_bytes: int, pages: int = 0) -> tuple[int, int]:
+    """Return the fewest and the most tokens that a number of bytes of text and of pages in blocks can be."""
+    fewest = text_bytes / MOST_BYTES_A_TOKEN + pages * FEWEST_TOKENS_A_PAGE
+    most = text_bytes / FEWEST_BYTES_A_TOKEN + pages * MOST_TOKENS_A_PAGE
+    return int(fewest), int(most)

@@ -6,16 +6,20 @@ redo writes again byte for byte, because the bytes depend on the kept answer alo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
 
+from extraction_core.errors import OutputPathError
 from extraction_core.failpoints import Failpoint, Failpoints, no_failpoints
 from extraction_core.fingerprints import sha256_hex
 from extraction_core.result_document import canonical_json
 from resources.ledger import Ledger
+from resources.ledger.completions import Completed, Output
 from resources.ledger.queue import Held
-from resources.ledger.results import Output
 from resources.output import OutputStore
+from resources.output.atomic_write import StagedFile
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,14 +47,7 @@ class ResultRecorder:
             OutputStoreError: the file could not be written; the old one is as it was, the row is still held, and the
                 kept answer is not marked as judged, so that a redo derives from it.
         """
-        data = canonical_json(recording.value)
-        staged = self._store.stage(recording.collection, recording.document_key, data)
-        output = Output(
-            path=self._store.relative(recording.collection, recording.document_key),
-            sha256=sha256_hex(data),
-            size_bytes=len(data),
-            notes=recording.notes,
-        )
+        staged, output = self._stage(recording)
         try:
             self._failpoints(Failpoint.BEGIN_COMPLETE)
             won = self._ledger.results.record_completed(recording.held, output, recording.attempt_id, staged.publish)
@@ -60,3 +57,47 @@ class ResultRecorder:
         if not won:
             staged.discard()
         return won
+
+    def record_all(self, recordings: Sequence[Recording], threads: Executor) -> dict[Held, OutputPathError]:
+        """Write many files and rows, in one transaction. Superseded ones are left out, as by :meth:`record`.
+
+        Returns:
+            Row -> why its file could not be written, for those whose own path is at fault; they are still held.
+
+        Raises:
+            OutputStoreFullError: nothing can be written any more; no row was changed.
+        """
+        at_fault: dict[Held, OutputPathError] = {}
+        done: list[Completed] = []
+        staged: list[StagedFile] = []
+        try:
+            for recording, outcome in zip(recordings, threads.map(self._try_to_stage, recordings), strict=True):
+                if isinstance(outcome, OutputPathError):
+                    at_fault[recording.held] = outcome
+                    continue
+                file, output = outcome
+                staged.append(file)
+                held, attempt_id = recording.held, recording.attempt_id
+                done.append(Completed(held=held, output=output, attempt_id=attempt_id, publish=file.publish))
+            self._failpoints(Failpoint.BEGIN_COMPLETE)
+            self._ledger.results.record_all_completed(done)
+        finally:
+            for file in staged:
+                file.discard()  # does nothing for a file that has taken its place
+        return at_fault
+
+    def _try_to_stage(self, recording: Recording) -> tuple[StagedFile, Output] | OutputPathError:
+        try:
+            return self._stage(recording)
+        except OutputPathError as error:
+            return error
+
+    def _stage(self, recording: Recording) -> tuple[StagedFile, Output]:
+        data = canonical_json(recording.value)
+        output = Output(
+            path=self._store.relative(recording.collection, recording.document_key),
+            sha256=sha256_hex(data),
+            size_bytes=len(data),
+            notes=recording.notes,
+        )
+        return self._store.stage(recording.collection, recording.document_key, data), output

@@ -31,7 +31,7 @@ class Charge:
         """Note what was asked."""
         self.model = prompt.model.id
         self.max_tokens = prompt.max_tokens or None
-        self.document_sha256 = hashlib.sha256(prompt.user_text.encode()).hexdigest()
+        self.document_sha256 = prompt.file_sha256 or hashlib.sha256(prompt.user_text.encode()).hexdigest()
         self.texts = (prompt.system_text, prompt.user_text)
 
     def bill(self, message: JsonObject) -> None:

@@ -7,6 +7,7 @@ from http import HTTPStatus
 
 from sandbox.body import Json, JsonObject
 from sandbox.errors import ApiError, refuse
+from sandbox.file_blocks import read_file_block
 from sandbox.models import MODELS, Model
 from sandbox.schema_rules import check_schema
 from sandbox.usage import TOKENS_PER_MESSAGE, Block, count_tokens
@@ -37,6 +38,11 @@ class Prompt:
     schema: JsonObject | None
 
     @property
+    def file_sha256(self) -> str | None:
+        """Hash of the file that the prompt shows, if it shows one."""
+        return next((block.file_sha256 for block in self.blocks if block.file_sha256), None)
+
+    @property
     def tokens(self) -> int:
         """Tokens of the whole prompt."""
         return sum(block.tokens for block in self.blocks)
@@ -56,7 +62,11 @@ def read_prompt(body: JsonObject, version: str, *, counting: bool = False) -> Pr
     schema = _output_schema(body)
     blocks = [
         *_schema_blocks(schema),
-        *(block for position, message in enumerate(_messages(body, model)) for block in _blocks(position, message)),
+        *(
+            block
+            for position, message in enumerate(_messages(body, model))
+            for block in _blocks(position, message, model)
+        ),
     ]
     prompt = Prompt(
         model=model,
@@ -135,21 +145,22 @@ def _messages(body: JsonObject, model: Model) -> list[JsonObject]:
     return [{"role": "system", "content": system}, *messages] if system else messages
 
 
-def _blocks(position: int, message: JsonObject) -> Iterator[Block]:
+def _blocks(position: int, message: JsonObject, model: Model) -> Iterator[Block]:
     """Read one message; a plain string is one text block."""
     content = message["content"]
     parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
     if not isinstance(parts, list) or not parts:
         refuse(f"messages.{position}: all messages must have non-empty content")
     for index, part in enumerate(parts):
-        text = _block_text(part, f"messages.{position}.content.{index}")
-        ttl = _ttl(part.get("cache_control"))
-        overhead = TOKENS_PER_MESSAGE if index == 0 else 0
-        yield Block(message["role"], text, count_tokens(text) + overhead, ttl)
+        path = f"messages.{position}.content.{index}"
+        file = read_file_block(part, path, model)
+        text = file.text if file else _block_text(part, path)
+        tokens = (file.tokens if file else count_tokens(text)) + (TOKENS_PER_MESSAGE if index == 0 else 0)
+        yield Block(message["role"], text, tokens, _ttl(part.get("cache_control")), file.sha256 if file else None)
 
 
 def _block_text(part: Json, path: str) -> str:
-    """Return the text of a block; what would have to be read first, as a PDF, is refused rather than taken as empty."""
+    """Return the text of a block; what would have to be fetched first is refused rather than taken as empty."""
     kind = part.get("type") if isinstance(part, dict) else None
     if kind == "text" and isinstance(part.get("text"), str):
         if not part["text"]:
@@ -159,9 +170,9 @@ def _block_text(part: Json, path: str) -> str:
         for name in ("data", "content"):
             if source.get("type") in {"text", "content"} and isinstance(source.get(name), str):
                 return source[name]
-        refuse(f"{path}.source: only text sources are supported by the sandbox")
+        refuse(f"{path}.source: only text and base64 sources are supported by the sandbox")
     if kind not in {"thinking", "redacted_thinking"}:
-        refuse(f"{path}: only text and text documents are supported by the sandbox")
+        refuse(f"{path}: only text, documents and images are supported by the sandbox")
     return part.get("thinking", "")
 
 

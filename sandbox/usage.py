@@ -27,12 +27,16 @@ def count_tokens(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One block of the prompt, in the order the cache sees it; `ttl` is set where a cache breakpoint sits."""
+    """One block of the prompt, in the order the cache sees it; `ttl` is set where a cache breakpoint sits.
+
+    `content` is the text, or what was read of a file, which `file_sha256` then names.
+    """
 
     role: str
     content: str
     tokens: int
     ttl: str | None = None
+    file_sha256: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +95,7 @@ def _prefixes(blocks: Sequence[Block]) -> tuple[list[int], list[str]]:
     total, sizes, digests = 0, [], []
     for block in blocks:
         total += block.tokens
-        running.update(f"{block.role}\0{block.content}\0".encode())
+        running.update(f"{block.role}\0{block.file_sha256 or block.content}\0".encode())
         sizes.append(total)
         digests.append(running.hexdigest())
     return sizes, digests

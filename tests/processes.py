@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 WAIT_S = 100.0
 
 _CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["extraction_assets.workers.set_run", "resources.output", "anthropic", "psycopg"])
+_CONTEXT.set_forkserver_preload(
+    ["extraction_assets.workers.set_run", "resources.output", "anthropic", "reducto", "psycopg"]
+)
 
 
 def start(work: Callable[..., None], *arguments: Any) -> ForkServerProcess:

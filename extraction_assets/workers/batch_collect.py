@@ -30,6 +30,7 @@ from resources.ledger.attempts import Answer
 from resources.ledger.batch_requests import SentRequest
 from resources.ledger.documents import slices
 from resources.ledger.queue import Held
+from resources.recorder import Recording
 
 log = logging.getLogger(__name__)
 
@@ -77,6 +78,25 @@ class Reading:
         """
         self.complete += lines >= self.expected or (self.out_of_patience and lines == self.lines)
         self.lines = lines
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arrived:
+    """A result of a row that the batch still covers; ``body`` is the kept form of its answer, if it has one."""
+
+    line: ResultLine
+    request: SentRequest
+    row: Mapping[str, Any]
+    body: str | None
+
+    @property
+    def held(self) -> Held:
+        """The row under the generation that the batch holds: a write is superseded once the row has moved on."""
+        return Held(self.row["result_id"], self.row["generation"])
+
+    def end(self, tools: Tools, collection: Collection) -> RowEnd:
+        """Return the ends of the row."""
+        return RowEnd(tools, collection, self.held, self.row)
 
 
 class BatchCollector:
@@ -182,22 +202,42 @@ class BatchCollector:
         ours = [line for line in lines if line.custom_id in sent]
         rows = self._requests.rows_of(batch["batch_id"], [sent[line.custom_id].result_id for line in ours])
         work = [
-            (line, sent[line.custom_id], row)
+            Arrived(line=line, request=sent[line.custom_id], row=row, body=bodies.get(line.custom_id))
             for line in ours
             if (row := rows.get(sent[line.custom_id].result_id)) is not None
         ]
-        for _ in recorders.map(lambda one: self._end_row(one[0], one[1], one[2], bodies.get(one[0].custom_id)), work):
+        rest = self._record_good(work, recorders)
+        for _ in recorders.map(self._end_row, rest):
             pass
 
-    def _end_row(self, line: ResultLine, request: SentRequest, row: Mapping[str, Any], body: str | None) -> None:
-        """Bring one row to its end. What is wrong with it is its own affair: the others go on."""
-        end = RowEnd(self._tools, self._collection, Held(row["result_id"], row["generation"]), row)
+    def _record_good(self, work: Sequence[Arrived], recorders: ThreadPoolExecutor) -> list[Arrived]:
+        """Write the good answers together. Returns what must be brought to its end one by one."""
+        good: dict[Held, Recording] = {}
+        for one in work:
+            if one.body is None:
+                continue
+            try:
+                judged = one.end(self._tools, self._collection).judge(one.request.attempt_id, one.body)
+            except Exception:  # the worker's edge: it shows again, and is told, when the row is taken by itself
+                log.exception("%s cannot be judged", one.row["document_key"])
+                continue
+            if isinstance(judged, Recording):
+                good[one.held] = judged
         try:
-            if body is not None:
-                self._note(derive_or_decide(end, request.attempt_id, body))
+            at_fault = self._tools.recorder.record_all(list(good.values()), recorders) if good else {}
+        except OutputPathError:  # one of them, and nothing was changed: whose fault it is shows one by one
+            return list(work)
+        return [one for one in work if one.held not in good or one.held in at_fault]
+
+    def _end_row(self, one: Arrived) -> None:
+        """Bring one row to its end. What is wrong with it is its own affair: the others go on."""
+        line, request, end = one.line, one.request, one.end(self._tools, self._collection)
+        try:
+            if one.body is not None:
+                self._note(derive_or_decide(end, request.attempt_id, one.body))
             elif line.outcome is Outcome.CANCELED:
                 self._close(line, request, Cause.SERVER_ERROR, counted=False)
-                self._tools.ledger.results.record_cancelled(Held(row["result_id"], row["generation"]), line.detail)
+                self._tools.ledger.results.record_cancelled(one.held, line.detail)
             else:
                 cause = line.cause or Cause.UNKNOWN_RESULT
                 self._close(line, request, cause, counted=POLICIES[cause].counted)
@@ -207,7 +247,7 @@ class BatchCollector:
         except OutputPathError as error:
             end.give_up(Cause.OUTPUT_NOT_WRITTEN, str(error))
         except Exception as error:  # the worker's edge: an unknown defect must cost one row, not its neighbours
-            log.exception("%s failed", row["document_key"])
+            log.exception("%s failed", one.row["document_key"])
             end.give_up(Cause.WORKER_ERROR, f"{type(error).__name__}: {error}", next_retry_s=DEFECT_RETRY_S)
 
     def _close(self, line: ResultLine, request: SentRequest, cause: Cause, *, counted: bool) -> None:

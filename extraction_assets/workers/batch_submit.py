@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from extraction_assets.workers.asking import most_it_can_cost, size_of
+from extraction_assets.workers.asking import Ready
 from extraction_assets.workers.document_task import LineStopped
-from extraction_assets.workers.loading import load_text
+from extraction_assets.workers.loading import NotLoaded, load_document
 from extraction_assets.workers.lost_texts import LostTexts
 from extraction_assets.workers.row_end import RowEnd
 from extraction_assets.workers.session import WorkerSession
@@ -43,8 +43,13 @@ class Prepared:
 
     claim: Claimed
     end: RowEnd
-    params: Mapping[str, Any]
+    ready: Ready
     size_bytes: int
+
+    @property
+    def params(self) -> Mapping[str, Any]:
+        """The request itself."""
+        return self.ready.request
 
     def planned(self) -> PlannedRequest:
         """Return what the ledger writes down of it."""
@@ -52,7 +57,7 @@ class Prepared:
             held=self.claim.held,
             model=self.params["model"],
             max_output_tokens=self.params["max_tokens"],
-            reserved_usd=most_it_can_cost(self.params, batch=True),
+            reserved_usd=self.ready.most_it_can_cost(batch=True),
             second_try=self.end.asking.second_try,
         )
 
@@ -115,12 +120,21 @@ class BatchSubmitter:
             claims = self._queue.claim(self._session.worker_id, self._run_id, wanted, lease_s)
             for claim in claims:
                 self._session.hold(self._queue, claim.held)
-            for ready in filter(None, map(self._prepare, claims)):
-                size += ready.size_bytes
-                (self._left_over if size > self._most_bytes and part else part).append(ready)
-            if not claims or self._left_over:
+            for place, claim in enumerate(claims, start=1):
+                if ready := self._prepare(claim):
+                    size += ready.size_bytes
+                    (self._left_over if size > self._most_bytes and part else part).append(ready)
+                if self._left_over:  # the others may be as large: they are not loaded before there is room for them
+                    self._give_back(claims[place:])
+                    return part
+            if not claims:
                 return part
         return part
+
+    def _give_back(self, claims: Sequence[Claimed]) -> None:
+        self._queue.release([claim.held for claim in claims])
+        for claim in claims:
+            self._session.drop(self._queue, claim.held)
 
     def _prepare(self, claim: Claimed) -> Prepared | None:
         """Return a row's request; None when the row ended or waits to be parsed. A defect of ours is one failed row."""
@@ -136,22 +150,22 @@ class BatchSubmitter:
         return ready
 
     def _build(self, claim: Claimed, end: RowEnd) -> Prepared | None:
-        text = load_text(self._tools, self._lost_texts, claim.row)
-        if not isinstance(text, str):
-            if text.wait_s is not None:
-                end.requeue(text.reason, text.message, text.wait_s)
+        loaded = load_document(self._tools, self._lost_texts, claim.row)
+        if isinstance(loaded, NotLoaded):
+            if loaded.wait_s is not None:
+                end.requeue(loaded.reason, loaded.message, loaded.wait_s)
             else:
-                end.give_up(text.reason, text.message, next_retry_s=text.next_retry_s)
+                end.give_up(loaded.reason, loaded.message, next_retry_s=loaded.next_retry_s)
             return None
-        params = end.asking.build(text, batch=True).request
-        size = size_of(params)
+        ready = end.asking.build(loaded, batch=True)
+        size = ready.size()
         problem = size.problem()
         if problem is None and claim.held.row_id in self._too_large:
             problem = f"too long: the provider refuses a batch of this request alone ({size.request_bytes} bytes)"
         if problem:
             end.give_up(Cause.TOO_LONG, problem)
             return None
-        return Prepared(claim=claim, end=end, params=params, size_bytes=size.request_bytes)
+        return Prepared(claim=claim, end=end, ready=ready, size_bytes=size.request_bytes)
 
     def _send(self, part: list[Prepared]) -> bool:
         """Reserve a batch and send it. False when nothing of it was left to send."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from extraction_assets.workers.asking import Ready, attempt_plan, size_of
-from extraction_assets.workers.loading import load_text
+from extraction_assets.workers.asking import Ready, attempt_plan
+from extraction_assets.workers.loading import NotLoaded, load_document
 from extraction_assets.workers.lost_texts import LostTexts
 from extraction_assets.workers.pacer import Pacer
 from extraction_assets.workers.row_end import RowEnd
@@ -23,6 +23,7 @@ from extraction_core.collection import Collection
 from extraction_core.errors import OutputPathError, OutputStoreFullError
 from extraction_core.failpoints import Failpoint
 from extraction_core.pricing import cost_usd, token_usage
+from extraction_core.prompting import Shown
 from extraction_core.retry import Requeue, StopLine
 from resources.ledger.attempts import Answer, AttemptPlan, KeptAnswer, NotOpened, Opened
 from resources.ledger.queue import Claimed
@@ -89,11 +90,11 @@ class DocumentTask:
             await self._give_up(Cause.WORKER_ERROR, f"{type(error).__name__}: {error}", next_retry_s=60.0)
 
     async def _extract(self) -> None:
-        markdown = await self._load_markdown()
-        if markdown is None:
+        document = await self._load()
+        if document is None:
             return
-        ready = self._end.asking.build(markdown)
-        if not await self._fits(ready.request):
+        ready = self._end.asking.build(document)
+        if not await self._fits(ready):
             return
         if not await self._may_call():
             return
@@ -113,23 +114,23 @@ class DocumentTask:
                 else:
                     await self._give_up(cause or Cause.COST_LIMIT, message)
 
-    async def _load_markdown(self) -> str | None:
-        """Return the parsed text; None when the row ended because there is none."""
-        text = await self._context.in_thread(lambda: load_text(self._tools, self._context.lost_texts, self._row))
-        if isinstance(text, str):
-            return text
-        if text.wait_s is not None:
-            await self._requeue(text.reason, text.message, text.wait_s)
+    async def _load(self) -> Shown | None:
+        """Return what is shown of the document; None when the row ended because there is nothing."""
+        loaded = await self._context.in_thread(lambda: load_document(self._tools, self._context.lost_texts, self._row))
+        if not isinstance(loaded, NotLoaded):
+            return loaded
+        if loaded.wait_s is not None:
+            await self._requeue(loaded.reason, loaded.message, loaded.wait_s)
         else:
-            await self._give_up(text.reason, text.message, next_retry_s=text.next_retry_s)
+            await self._give_up(loaded.reason, loaded.message, next_retry_s=loaded.next_retry_s)
         return None
 
-    async def _fits(self, request: Mapping[str, Any]) -> bool:
+    async def _fits(self, ready: Ready) -> bool:
         """Fail a document that exceeds the provider's limits before any call, with sizes."""
-        size = size_of(request)
+        size = await self._context.in_thread(ready.size)
         problem = size.problem()
         if problem is None and size.in_doubt:
-            problem = size.problem(await self._context.provider.count_tokens(request))
+            problem = size.problem(await self._context.provider.count_tokens(ready.request))
         if problem:
             await self._give_up(Cause.TOO_LONG, problem)
         return problem is None

@@ -1,4 +1,4 @@
-"""Parsed text that is gone from the home: parsed again from the same bytes.
+"""What is read from the source when a document is asked about: parsed text that is gone from the home, and originals.
 
 The ledger may outlive the home, for instance when it is a server and the home is a container's disk. A completed parse
 run is not done again, and need not be: its text is addressed by its content, so the same bytes give it back.
@@ -13,7 +13,7 @@ from extraction_assets.workers.originals import Originals
 from extraction_assets.workers.parsers import Parsers
 from extraction_assets.workers.tools import Tools
 from extraction_core.collection import Collection
-from extraction_core.parsing import ParsedDocument
+from extraction_core.parsing import ParsedDocument, ParseFailure
 
 
 class LostTexts:
@@ -50,6 +50,15 @@ class LostTexts:
             return None
         self._tools.parsed.put(parse_run["parse_key"], parsed)
         return self._tools.parsed.markdown(parse_run["markdown_sha256"])
+
+    def original(self, parse_run: Mapping[str, Any], document_key: str) -> bytes | ParseFailure:
+        """Return the bytes that a parse run is of.
+
+        Args:
+            parse_run: the parse run.
+            document_key: a document with the bytes that it stands for.
+        """
+        return self._originals.read(document_key, parse_run["content_hash"])
 
     def close(self) -> None:
         """End the parser, if it was started."""

@@ -10,7 +10,9 @@ from typing import Self, cast
 
 from extraction_core.collection import Collection
 from extraction_core.parsing import ParseProvider
-from resources.parsing import LocalParseProvider
+from resources.parsing import LocalParseProvider, other_ways
+from resources.parsing.ocr import ocr_data_from
+from resources.parsing.other_ways import DocumentBlockProvider, OcrProvider
 
 
 class Parsers:
@@ -43,16 +45,34 @@ class Parsers:
         return self.named(self._settings.parse)
 
     @property
+    def for_scans(self) -> ParseProvider | None:
+        """What takes documents without text that can be read, if the collection has another way for them."""
+        return None if self._settings.scans == "fail" else self.named(self._settings.scans)
+
+    @property
     def local(self) -> LocalParseProvider:
         """The parser on this machine, which also opens mails."""
         return cast("LocalParseProvider", self.named(LocalParseProvider.name))
 
     def named(self, name: str) -> ParseProvider:
-        """Return a provider by its name, as parse runs keep it."""
+        """Return a provider by its name, as parse runs keep it.
+
+        Raises:
+            ConfigurationError: there is none, or what it needs is not installed.
+        """
         with self._lock:
             if name not in self._built:
-                self._built[name] = self._open.enter_context(self._build(name))
+                self._built[name] = self._open.enter_context(self._new(name))
             return self._built[name]
+
+    def _new(self, name: str) -> ParseProvider:
+        match name:
+            case other_ways.DOCUMENT_BLOCK:
+                return DocumentBlockProvider(self.local)
+            case other_ways.OCR:
+                return OcrProvider(self.local, ocr_data_from())
+            case _:
+                return self._build(name)
 
     def close(self) -> None:
         """Close what was built."""

@@ -14,20 +14,17 @@ from typing import Any
 
 from extraction_assets.workers.attachments import register_attachments
 from extraction_assets.workers.originals import Originals
+from extraction_assets.workers.parse_plan import ParsePlan
 from extraction_assets.workers.parsers import Parsers
 from extraction_assets.workers.tools import Tools
 from extraction_core.collection import Collection
 from extraction_core.documents import ATTACHED, is_mail
 from extraction_core.failpoints import Failpoint
-from extraction_core.fingerprints import input_fingerprint, parse_key
-from extraction_core.parsing import ParseProvider
 from extraction_core.partitions import folder_of
-from resources.ledger.documents import DocumentSet, FoundDocument, Registration, slices
-from resources.ledger.parses import ParseRequest
+from resources.ledger.documents import DocumentSet, FoundDocument, Registration
 from resources.source import DocumentSource, Listing
 
 READERS = 8
-SLICE = 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,15 +38,6 @@ class Scan:
 def source_of(collection: Collection) -> DocumentSource:
     """Return a collection's source."""
     return DocumentSource(collection.source, collection.settings.include, collection.settings.exclude)
-
-
-def current_question(collection: Collection, parsers: Parsers) -> str:
-    """Return the digest of what a collection asks of every document now, the parser's version included."""
-    return _question(collection, parsers.main)
-
-
-def _question(collection: Collection, provider: ParseProvider) -> str:
-    return collection.question_digest(f"{provider.name} {provider.version}")
 
 
 def scan(tools: Tools, collection: Collection, within: DocumentSet | None = None) -> Scan:
@@ -86,27 +74,7 @@ def prepare_set(
     """
     scan(tools, collection, document_set)
     rows, contents = _look(tools, collection, document_set, parsers, again=again)
-    provider, question = parsers.main, current_question(collection, parsers)
-    for part in slices(rows, SLICE):
-        requests = [_parse_request(collection, provider, row, contents) for row in part]
-        parse_runs = tools.ledger.parses.enqueue([request for request in requests if request], again=again)
-        kept = [
-            {
-                "row_id": row["document_id"],
-                "content_hash": contents[row["document_id"]],
-                "read_signature": row["signature"],
-                "input_fingerprint": input_fingerprint(contents[row["document_id"]], question),
-                "parse_run_id": parse_runs[request.parse_key] if request else None,
-            }
-            for row, request in zip(part, requests, strict=True)
-        ]
-        tools.ledger.documents.keep_contents(
-            [
-                new
-                for row, new in zip(part, kept, strict=True)
-                if any(row[name] != new[name] for name in new if name != "row_id")
-            ]
-        )
+    ParsePlan(tools, collection, parsers).assign(rows, contents, again=again)
 
 
 def _look(
@@ -153,19 +121,3 @@ def _read_changed(
     with ThreadPoolExecutor(READERS, thread_name_prefix="read") as pool:
         hashes = pool.map(content_hash, rows)
         return {row["document_id"]: found for row, found in zip(rows, hashes, strict=True)}
-
-
-def _parse_request(
-    collection: Collection, provider: ParseProvider, row: Mapping[str, Any], contents: Mapping[int, str | None]
-) -> ParseRequest | None:
-    content = contents[row["document_id"]]
-    if content is None:
-        return None
-    return ParseRequest(
-        parse_key=parse_key(content, provider.name, provider.version),
-        content_hash=content,
-        provider=provider.name,
-        provider_version=provider.version,
-        source=collection.source,
-        document_key=row["document_key"],
-    )

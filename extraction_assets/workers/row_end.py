@@ -38,17 +38,13 @@ class RowEnd:
         self._tools, self._collection, self._held, self._row = tools, collection, held, row
         self.asking = Asking(collection.question, row)
 
-    def derive(self, attempt_id: int, body: str) -> CallFailed | None:
-        """Judge a kept answer and write file and row. Returns why it cannot be used; None when it was or is superseded.
-
-        Raises:
-            OutputStoreError: the file could not be written; the answer is still kept.
-        """
+    def judge(self, attempt_id: int, body: str) -> Recording | CallFailed:
+        """Judge a kept answer: what is to be written, or why it cannot be used."""
         message = read_message(body) or {"content": []}
         judgement = judge(message, self._collection.validator)
         if isinstance(judgement, Rejected):
             return CallFailed(cause=judgement.cause, message=judgement.message)
-        recording = Recording(
+        return Recording(
             held=self._held,
             attempt_id=attempt_id,
             collection=self._collection.name,
@@ -56,7 +52,17 @@ class RowEnd:
             value=judgement.value,
             notes=judgement.notes,
         )
-        if not self._tools.recorder.record(recording):
+
+    def derive(self, attempt_id: int, body: str) -> CallFailed | None:
+        """Judge a kept answer and write file and row. Returns why it cannot be used; None when it was or is superseded.
+
+        Raises:
+            OutputStoreError: the file could not be written; the answer is still kept.
+        """
+        judged = self.judge(attempt_id, body)
+        if isinstance(judged, CallFailed):
+            return judged
+        if not self._tools.recorder.record(judged):
             log.info("%s is superseded", self._row["document_key"])
         return None
 

@@ -16,9 +16,10 @@ from extraction_assets.workers.document_task import LineStopped
 from extraction_assets.workers.extract_worker import Ending, ExtractOutcome, Stop, StopSignal
 from extraction_assets.workers.extraction import extract
 from extraction_assets.workers.orders import Order, ProgressLine, Report, Result
+from extraction_assets.workers.parse_plan import ParsePlan, current_question
 from extraction_assets.workers.parse_worker import ParseWorker
 from extraction_assets.workers.parsers import Parsers
-from extraction_assets.workers.prepare import current_question, prepare_set
+from extraction_assets.workers.prepare import prepare_set
 from extraction_assets.workers.session import WorkerSession
 from extraction_assets.workers.tools import Tools
 from extraction_core.collection import Collection
@@ -92,8 +93,13 @@ class SetRun:
             self._tools.ledger.launches.begun(self._set.set_id, current_question(self._collection, parsers))
             look_after_parse_jobs(self._tools.ledger, self._tools.parsed, settle_s=self._tools.timing.batch_settle_s)
             prepare_set(self._tools, self._collection, self._set, parsers, again=again)
-            worker = ParseWorker(self._tools, session, self._collection, parsers, self._set.set_id)
-            worker.run(lambda: self._progress(self._parse_line))
+            self._parse_queued(session, parsers)
+            if ParsePlan(self._tools, self._collection, parsers).fall_back(self._set):
+                self._parse_queued(session, parsers)
+
+    def _parse_queued(self, session: WorkerSession, parsers: Parsers) -> None:
+        worker = ParseWorker(self._tools, session, self._collection, parsers, self._set.set_id)
+        worker.run(lambda: self._progress(self._parse_line))
 
     def _extract(self, session: WorkerSession, access: Access) -> Report:
         run = self._open_run()

@@ -7,7 +7,7 @@ comes late was paid for all the same and is never lost.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -205,6 +205,15 @@ def judged(attempt_id: int, verdict: str) -> sa.Update:
     """Return the statement that marks a kept answer as judged; it belongs into the transaction of the row's move."""
     return (
         sa.update(attempts).where(ATTEMPT.attempt_id == attempt_id, ATTEMPT.verdict.is_(None)).values(verdict=verdict)
+    )
+
+
+def judged_all(attempt_ids: Sequence[int], verdict: str) -> sa.Update:
+    """Return the statement that marks several kept answers as judged."""
+    return (
+        sa.update(attempts)
+        .where(ATTEMPT.attempt_id.in_(attempt_ids), ATTEMPT.verdict.is_(None))
+        .values(verdict=verdict)
     )
 
 

@@ -8,6 +8,7 @@ help or a person asks for one.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,6 +71,15 @@ class Parses(WorkQueue):
             return {key: row["parse_run_id"] for key, row in known.items()}
 
         return self._engine.write(transaction, Failpoint.COMMIT_PARSE_ENQUEUE)
+
+    def failed_for(self, parse_run_ids: AbstractSet[int], reasons: AbstractSet[str]) -> set[int]:
+        """Return which of some parse runs (at most a few hundred) failed for one of some reasons."""
+        statement = sa.select(PARSE.parse_run_id).where(
+            PARSE.parse_run_id.in_(sorted(parse_run_ids)),
+            PARSE.status == RowStatus.FAILED,
+            PARSE.reason.in_(sorted(reasons)),
+        )
+        return set(self._engine.read(lambda connection: connection.execute(statement).scalars().all()))
 
     def record_parsed(self, held: Held, values: Mapping[str, Any]) -> bool:
         """End a held parse run completed. False: superseded."""

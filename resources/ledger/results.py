@@ -6,7 +6,7 @@ stale worker, however long it slept, replaces nothing, and a completed row alway
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,26 +16,16 @@ from extraction_core.failpoints import Failpoint
 from extraction_core.states import RowStatus
 from resources.ledger.attempts import judged, result_cost
 from resources.ledger.batches import cancel_batches
+from resources.ledger.completions import ACCEPTED, Completed, Output, complete_all
 from resources.ledger.engine import LedgerEngine
 from resources.ledger.queue import Held, WorkQueue
 from resources.ledger.tables import documents, extraction_results
 from resources.ledger.types import AnySelect, literal, now_ms
 
 RESULT = extraction_results.c
-ACCEPTED = "accepted"
 MOST_RUNS = 10
 """Failed results of one question after which only a person asks again, although no attempt may have been counted."""
 LONGEST_WAIT_S = 6 * 3600.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Output:
-    """The file of a completed result: where it is below the output root, and what it is."""
-
-    path: str
-    sha256: str
-    size_bytes: int
-    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,6 +88,10 @@ class Results(WorkQueue):
             return True
 
         return self._engine.write(transaction, Failpoint.COMMIT_COMPLETE)
+
+    def record_all_completed(self, done: Sequence[Completed]) -> set[Held]:
+        """End many held results completed at once; see :func:`resources.ledger.completions.complete_all`."""
+        return complete_all(self._engine, done)
 
     def record_failed(self, held: Held, failed: Failed) -> RowStatus | None:
         """End a held result failed (or cancelled, when that was asked). None: superseded."""

@@ -16,12 +16,14 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self, TypeVar
 
 from extraction_core.parsing import Attachment, ParsedDocument, ParseFailure, ParseFailureReason
 from resources.parsing.limits import ParseLimits
+from resources.parsing.ocr import OcrData
 from resources.parsing.versions import provider_version
 from resources.parsing.wire import Task, decode_attachments, decode_content, decode_result
 
@@ -75,6 +77,15 @@ class LocalParseProvider:
             RuntimeError: the provider was closed.
         """
         return self._ask({"task": Task.PARSE, "document_key": document_key}, data, decode_result)
+
+    def recognise(self, data: bytes, document_key: str, ocr: OcrData) -> ParsedDocument | ParseFailure:
+        """Parse one document with OCR of what has no text."""
+        order = {"task": Task.RECOGNISE, "document_key": document_key, "ocr": asdict(ocr)}
+        return self._ask(order, data, decode_result)
+
+    def inspect(self, data: bytes, document_key: str) -> ParsedDocument | ParseFailure:
+        """Look at a PDF or a picture without reading it; parse any other document."""
+        return self._ask({"task": Task.INSPECT, "document_key": document_key}, data, decode_result)
 
     def attachments(self, mail: bytes) -> list[Attachment] | ParseFailure:
         """List the attachments of a mail."""

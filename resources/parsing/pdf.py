@@ -1,4 +1,4 @@
-"""PDF through liteparse, page by page, without OCR (whose defaults would download data)."""
+"""PDF through liteparse, page by page; OCR only with data that is given, since its default would download some."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from liteparse.types import FormField, ParsedPage, ParseError, ParseResult, Text
 
 from extraction_core.parsing import ParseFailureReason
 from resources.parsing.draft import DocumentRefusedError, Draft, DraftPage
+from resources.parsing.ocr import OcrData
 from resources.parsing.pdf_lines import restore_lines
 from resources.parsing.pdf_visibility import VisibilityCheck
 from resources.parsing.sniff import find_pdf
@@ -20,12 +21,18 @@ _PAGES_PER_BATCH = 50
 
 _MAX_PAGES = 100_000
 """The engine's default is 1,000, beyond which it leaves pages out without a word. More is refused."""
+_OCR_FONT = "OCR"
+"""What the engine calls the font of text that it recognised."""
 _GUESSED_SHARE = 0.01
 """Fewer characters in a font without a Unicode table are bullets and ornaments."""
 
 
-def read_pdf(data: bytes) -> Draft:
+def read_pdf(data: bytes, ocr: OcrData | None = None) -> Draft:
     """One draft page per PDF page.
+
+    Args:
+        data: the file; with OCR it may be a picture too, which is a page.
+        ocr: what pages without text are recognised with.
 
     Raises:
         DocumentRefusedError: PASSWORD or CORRUPT.
@@ -35,7 +42,7 @@ def read_pdf(data: bytes) -> Draft:
     visibility = VisibilityCheck(document)
     expected = 0
     try:
-        for batch in _parser().parse_batches(document, _PAGES_PER_BATCH):
+        for batch in _parser(ocr).parse_batches(document, _PAGES_PER_BATCH):
             _add_batch(draft, batch.result, visibility)
             expected = batch.total_pages
     except ParseError as error:
@@ -49,9 +56,25 @@ def read_pdf(data: bytes) -> Draft:
     return draft
 
 
-def _parser() -> LiteParse:
+def count_pages(document: bytes) -> int:
+    """How many pages a PDF has, at least one.
+
+    Raises:
+        DocumentRefusedError: PASSWORD, CORRUPT, or EMPTY_TEXT for a PDF without pages.
+    """
+    try:
+        for batch in _parser(None).parse_batches(document, 1):
+            return batch.total_pages
+    except ParseError as error:
+        raise _refusal(str(error)) from error
+    raise DocumentRefusedError(ParseFailureReason.EMPTY_TEXT, "a PDF without pages")
+
+
+def _parser(ocr: OcrData | None) -> LiteParse:
     return LiteParse(
-        ocr_enabled=False,
+        ocr_enabled=ocr is not None,
+        tessdata_path=ocr.folder if ocr else None,
+        ocr_language=ocr.languages if ocr else None,
         output_format="markdown",
         image_mode="off",
         max_pages=_MAX_PAGES,
@@ -93,6 +116,8 @@ def _page_warnings(page: ParsedPage, invisible: list[TextItem] | None) -> Iterat
         yield f"invisible_text:{page.page_num}"
     if page.text_items and page.complexity is not None and "scanned" in page.complexity.reasons:
         yield f"little_text_on_scan:{page.page_num}"
+    if any(item.font_name == _OCR_FONT for item in page.text_items):
+        yield f"recognised:{page.page_num}"
     guessed = sum(len(item.text) for item in page.text_items if item.font_is_buggy)
     if guessed > _GUESSED_SHARE * sum(len(item.text) for item in page.text_items):
         yield f"characters_guessed:{page.page_num}"

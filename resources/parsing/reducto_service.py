@@ -17,7 +17,7 @@ from extraction_core.parse_jobs import JobAccepted, JobGone, JobRefused, JobSeen
 from resources.parsing.reducto import OPTIONS
 from resources.parsing.reducto_access import ReductoAccess
 from resources.parsing.reducto_answer import read_answer
-from resources.parsing.reducto_download import Links
+from resources.parsing.reducto_download import Links, trusted
 
 CALL_TIMEOUT_S = 60.0
 CONNECT_TIMEOUT_S = 5.0
@@ -43,6 +43,7 @@ class ReductoService:
         access: key and address.
         timeout_s: per read of a call.
         direct_upload_bytes: see :data:`DIRECT_UPLOAD_BYTES`.
+        page: jobs a page of the list.
     """
 
     def __init__(
@@ -51,11 +52,18 @@ class ReductoService:
         *,
         timeout_s: float = CALL_TIMEOUT_S,
         direct_upload_bytes: int = DIRECT_UPLOAD_BYTES,
+        page: int = PAGE,
     ) -> None:
         timeout = httpx.Timeout(timeout_s, connect=CONNECT_TIMEOUT_S)
-        self._client = reducto.Reducto(api_key=access.api_key, base_url=access.base_url, max_retries=0, timeout=timeout)
+        self._client = reducto.Reducto(
+            api_key=access.api_key,
+            base_url=access.base_url,
+            max_retries=0,
+            timeout=timeout,
+            http_client=reducto.DefaultHttpxClient(verify=trusted(), timeout=timeout),
+        )
         self._links = Links(timeout, plain_http=self._client.base_url.scheme == "http")
-        self._direct_upload_bytes = direct_upload_bytes
+        self._direct_upload_bytes, self._page = direct_upload_bytes, page
 
     def upload(self, data: bytes, document_key: str) -> str | JobRefused:
         """Bring the bytes of a document to the service. Makes no job, so it may be repeated.
@@ -115,14 +123,14 @@ class ReductoService:
         """
         cursor: str | None = None
         for _ in range(MOST_PAGES):
-            page = self._client.job.get_all(limit=PAGE, cursor=cursor or reducto.omit)
+            page = self._client.job.get_all(limit=self._page, cursor=cursor or reducto.omit)
             for job in page.jobs:
                 if nonce in str(job.raw_config):
                     return job.job_id
             cursor = page.next_cursor
             if not cursor or not page.jobs or all(_made_before(job.created_at, since) for job in page.jobs):
                 return None
-        msg = f"more than {MOST_PAGES * PAGE} jobs since {since.isoformat()}"
+        msg = f"more than {MOST_PAGES * self._page} jobs since {since.isoformat()}"
         raise LookupError(msg)
 
     def cancel(self, job_id: str) -> None:

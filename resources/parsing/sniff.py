@@ -100,7 +100,7 @@ def sniff(data: bytes, document_key: str) -> Format:
         return Format.PDF
     if data.startswith(b"PK"):
         return Format[office_format(data)]
-    _refuse_images(data, extension)
+    _refuse_images(data, document_key)
     _refuse_other_binaries(data, extension)
     return _text_format(data, extension)
 
@@ -113,16 +113,22 @@ def find_pdf(data: bytes) -> int | None:
     return header.start()
 
 
-def _refuse_images(data: bytes, extension: str) -> None:
+def image_kind(data: bytes, document_key: str) -> str | None:
+    """What kind of picture the content is, e.g. ``PNG``; None for anything else."""
     kind = next((name for magic, name in _IMAGES.items() if data.startswith(magic)), None)
     if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
         kind = "WebP"
     if data[4:12] in {b"ftypheic", b"ftypheix", b"ftypavif", b"ftypmif1"}:
         kind = "HEIF"
-    if kind is None or (kind == "BMP" and extension in _BY_EXTENSION):  # a text may well begin with BM
-        return
-    message = f"{_not_a(extension)}a {kind} image, which has no text layer"
-    raise DocumentRefusedError(ParseFailureReason.NO_TEXT_LAYER, message)
+    if kind == "BMP" and PurePosixPath(document_key).suffix.lower() in _BY_EXTENSION:  # a text may well begin with BM
+        return None
+    return kind
+
+
+def _refuse_images(data: bytes, document_key: str) -> None:
+    if kind := image_kind(data, document_key):
+        message = f"{_not_a(PurePosixPath(document_key).suffix.lower())}a {kind} image, which has no text layer"
+        raise DocumentRefusedError(ParseFailureReason.NO_TEXT_LAYER, message)
 
 
 def _refuse_other_binaries(data: bytes, extension: str) -> None:

@@ -17,6 +17,8 @@ class Task(StrEnum):
     """What a child is asked to do with the bytes; see :func:`resources.parsing.tasks.perform`."""
 
     PARSE = "parse"
+    RECOGNISE = "recognise"
+    INSPECT = "inspect"
     LIST_ATTACHMENTS = "list_attachments"
     READ_ATTACHMENT = "read_attachment"
 

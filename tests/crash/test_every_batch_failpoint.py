@@ -40,9 +40,10 @@ SUBMITTING: dict[str, tuple[Failpoint, Scene]] = {
 COLLECTING: dict[str, tuple[Failpoint, Scene]] = {
     "before it is taken": (Failpoint.COMMIT_BATCH_TAKE, Scene(collecting=True)),
     "before its answers are kept": (Failpoint.COMMIT_ATTEMPT_CLOSE, Scene(collecting=True)),
-    "at its first result": (Failpoint.COMMIT_COMPLETE, Scene(collecting=True)),
-    "at half of its results": (Failpoint.COMMIT_COMPLETE, Scene(collecting=True, on_pass=DOCUMENTS // 2)),
+    "at its first result": (Failpoint.REPLACE_OUTPUT, Scene(collecting=True)),
+    "at half of its results": (Failpoint.REPLACE_OUTPUT, Scene(collecting=True, on_pass=DOCUMENTS // 2)),
     "at its last result but one": (Failpoint.REPLACE_OUTPUT, Scene(collecting=True, on_pass=DOCUMENTS - 1)),
+    "before its results are committed": (Failpoint.COMMIT_COMPLETE, Scene(collecting=True)),
     "before it is settled": (Failpoint.COMMIT_BATCH_SETTLE, Scene(collecting=True)),
     "before its run is closed": (Failpoint.COMMIT_FINALIZE, Scene(collecting=True)),
 }

@@ -17,6 +17,7 @@ from tests import processes
 from tests.crash.test_every_batch_failpoint import SCENES as BATCH_SCENES
 from tests.factories import some_files
 from tests.processes import KillAt
+from tests.reducto.test_killed import JOB_SCENES
 
 if TYPE_CHECKING:
     from tests.workplace import Workplace
@@ -78,7 +79,7 @@ SCENES: dict[Failpoint, Scene] = {
 
 def test_every_failpoint_has_its_scene() -> None:
     of_batches = {failpoint for failpoint, _ in BATCH_SCENES.values()} | {Failpoint.COMMIT_BATCH_LOOK}
-    assert set(SCENES) | of_batches == set(Failpoint)
+    assert set(SCENES) | of_batches | set(JOB_SCENES) == set(Failpoint)
 
 
 @pytest.mark.parametrize("failpoint", SCENES)

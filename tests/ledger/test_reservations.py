@@ -58,9 +58,16 @@ NOTHING = TokenUsage(
 )
 
 
+def run_of(ledger: Ledger, held: Held) -> int:
+    """Return the run of a claimed row."""
+    row = ledger.results.get(held.row_id)
+    assert row is not None
+    return row["run_id"]
+
+
 def let_go(ledger: Ledger, held: Held, *, claim_anew: bool) -> None:
     """Let the lease of a claim run out, and perhaps another worker claim its row."""
-    run_id = ledger.results.get(held.row_id)["run_id"]
+    run_id = run_of(ledger, held)
     execute(ledger, f"UPDATE extraction_results SET lease_expires_ms = 1 WHERE result_id = {held.row_id}")  # noqa: S608 - our number
     assert ledger.results.reclaim(run_id) == 1
     if claim_anew:
@@ -76,12 +83,12 @@ def use_up(ledger: Ledger, held: Held, attempts: int) -> None:
         )
 
 
-LOSSES: dict[str, Callable[[Ledger, Held], None]] = {
+LOSSES: dict[str, Callable[[Ledger, Held], Any]] = {
     "reclaimed": lambda ledger, held: let_go(ledger, held, claim_anew=False),
     "claimed by a successor": lambda ledger, held: let_go(ledger, held, claim_anew=True),
     "completed": complete,
     "failed": fail,
-    "in another batch": lambda ledger, held: reserve(ledger, ledger.results.get(held.row_id)["run_id"], [held]),
+    "in another batch": lambda ledger, held: reserve(ledger, run_of(ledger, held), [held]),
 }
 
 
@@ -224,13 +231,13 @@ def test_a_request_of_a_batch_counts_towards_the_cap_of_its_question(ledger: Led
 
 
 def test_tries_that_do_not_count_leave_room_under_the_cap(ledger: Ledger) -> None:
-    batch = a_batch(ledger, 1)
+    run_id = a_run(ledger, documents=1)
     for _ in range(3):
-        assert ledger.batches.void(batch.submitter, Cause.RATE_LIMITED, "429")
-        held = claim_one(ledger, batch.run_id)
-        again = reserve(ledger, batch.run_id, [held], max_attempts=1)
-        assert again.covered == [held]
-        batch = StagedBatch(ledger=ledger, run_id=batch.run_id, claims=[held], submitter=again.batch, nonce=again.nonce)
+        held = claim_one(ledger, run_id)
+        reservation = reserve(ledger, run_id, [held], max_attempts=1)
+        assert reservation.covered == [held]
+        assert reservation.batch is not None
+        assert ledger.batches.void(reservation.batch, Cause.RATE_LIMITED, "429")
 
 
 def test_a_kept_answer_that_was_not_judged_is_handed_back_instead_of_a_request(ledger: Ledger) -> None:

@@ -6,6 +6,8 @@ import io
 import zipfile
 from typing import TYPE_CHECKING
 
+from PIL import Image, ImageDraw, ImageFont
+from reportlab.lib.utils import ImageReader
 from reportlab.pdfgen.canvas import Canvas
 
 if TYPE_CHECKING:
@@ -21,6 +23,27 @@ def pdf(*pages: Sequence[str]) -> bytes:
     for lines in pages:
         for number, line in enumerate(lines):
             canvas.drawString(LEFT, TOP - LINE * number, line)
+        canvas.showPage()
+    canvas.save()
+    return buffer.getvalue()
+
+
+def picture(text: str = "", kind: str = "PNG", size: tuple[int, int] = (600, 200)) -> bytes:
+    """A white picture with a line of text."""
+    image = Image.new("L", size, 255)
+    if text:
+        ImageDraw.Draw(image).text((20, 60), text, fill=0, font=ImageFont.load_default(48))
+    buffer = io.BytesIO()
+    image.save(buffer, kind)
+    return buffer.getvalue()
+
+
+def scan(*pages: str) -> bytes:
+    """A PDF of pictures of text, without any text."""
+    buffer = io.BytesIO()
+    canvas = Canvas(buffer, pageCompression=1, invariant=1)
+    for text in pages:
+        canvas.drawImage(ImageReader(io.BytesIO(picture(text))), LEFT, TOP - 200, 450, 150)
         canvas.showPage()
     canvas.save()
     return buffer.getvalue()

@@ -1,0 +1,123 @@
+"""Completing many results at once: one transaction, one statement for all rows, each row guarded for itself.
+
+The order is that of a single completion: the guarded UPDATE, the files into their places, the commit.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from extraction_core.failpoints import Failpoint
+from extraction_core.states import RowStatus
+from resources.ledger.attempts import judged_all
+from resources.ledger.engine import LedgerEngine
+from resources.ledger.queue import HELD_COLUMNS, Held
+from resources.ledger.row_sets import is_postgres, row_set, row_set_arguments
+from resources.ledger.tables import attempts, documents, extraction_results
+from resources.ledger.types import ExactDecimal, literal, now_ms
+
+RESULT = extraction_results.c
+ACCEPTED = "accepted"
+COLUMNS = {
+    **HELD_COLUMNS,
+    "attempt_id": sa.BigInteger(),
+    "path": sa.Text(),
+    "sha256": sa.Text(),
+    "size_bytes": sa.BigInteger(),
+    "notes": sa.Text(),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Output:
+    """The file of a completed result: where it is below the output root, and what it is."""
+
+    path: str
+    sha256: str
+    size_bytes: int
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Completed:
+    """One of many results that are completed together.
+
+    Attributes:
+        held: the claim.
+        output: what the row says of the file.
+        attempt_id: the attempt whose answer it is.
+        publish: puts the file in place.
+    """
+
+    held: Held
+    output: Output
+    attempt_id: int
+    publish: Callable[[], None]
+
+
+def complete_all(engine: LedgerEngine, done: Sequence[Completed]) -> set[Held]:
+    """End held results completed, each with its file.
+
+    Returns:
+        Those that were still held. The others are superseded: their ``publish`` was not called.
+
+    Raises:
+        OutputStoreError: a file could not be put in place; no row was changed, and whose fault it is shows when they
+            are recorded one by one.
+    """
+    by_id = {one.held.row_id: one for one in done}
+    rows = [
+        (*one.held, one.attempt_id, one.output.path, one.output.sha256, one.output.size_bytes, _notes(one.output))
+        for one in sorted(done, key=lambda one: one.held)
+    ]
+
+    def transaction(connection: sa.Connection) -> set[Held]:
+        postgres = is_postgres(connection)
+        arguments = row_set_arguments(COLUMNS, rows, postgres=postgres)
+        won = connection.execute(_statement(postgres=postgres), arguments).all()
+        if won:
+            connection.execute(judged_all([by_id[row[0]].attempt_id for row in won], ACCEPTED))
+            mine = documents.c.document_id.in_([row[1] for row in won])
+            connection.execute(sa.update(documents).where(mine).values(next_retry_ms=sa.null()))
+        for row in won:
+            by_id[row[0]].publish()
+        return {by_id[row[0]].held for row in won}
+
+    return engine.write(transaction, Failpoint.COMMIT_COMPLETE)
+
+
+def _statement(*, postgres: bool) -> sa.UpdateBase:
+    given = row_set(COLUMNS, postgres=postgres)
+    cost = sa.type_coerce(sa.func.sum(attempts.c.cost_usd), ExactDecimal)
+    return (
+        sa.update(extraction_results)
+        .where(
+            RESULT.result_id == given.c.row_id,
+            RESULT.generation == given.c.generation,
+            RESULT.status == literal(RowStatus.RUNNING),
+        )
+        .values(
+            status=literal(RowStatus.COMPLETED),
+            owner=sa.null(),
+            lease_expires_ms=sa.null(),
+            finished_ms=now_ms(),
+            attempt_id=given.c.attempt_id,
+            output_path=given.c.path,
+            output_sha256=given.c.sha256,
+            output_bytes=given.c.size_bytes,
+            notes=given.c.notes,
+            reason=sa.null(),
+            message=sa.null(),
+            cost_usd=sa.select(cost).where(attempts.c.result_id == RESULT.result_id).scalar_subquery(),
+        )
+        .returning(RESULT.result_id, RESULT.document_id)
+    )
+
+
+def _notes(output: Output) -> str:
+    """The notes as their column keeps them; the statement hands them through as text."""
+    return json.dumps(list(output.notes), ensure_ascii=True, separators=(",", ":"))

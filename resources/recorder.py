@@ -80,7 +80,7 @@ class ResultRecorder:
                 held, attempt_id = recording.held, recording.attempt_id
                 done.append(Completed(held=held, output=output, attempt_id=attempt_id, publish=file.publish))
             self._failpoints(Failpoint.BEGIN_COMPLETE)
-            self._ledger.results.record_all_completed(done)
+            self._ledger.results.record_all_completed(done, threads)
         finally:
             for file in staged:
                 file.discard()  # does nothing for a file that has taken its place

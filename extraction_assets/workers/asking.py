@@ -56,7 +56,7 @@ class RequestSize:
     @property
     def in_doubt(self) -> bool:
         """Whether only a count can tell if it fits."""
-        return self.fewest_tokens <= self.token_limit < self.most_tokens
+        return self._too_large() is None and self.fewest_tokens <= self.token_limit < self.most_tokens
 
     def problem(self, counted: int | None = None) -> str | None:
         """Return why the request is too long, or None.
@@ -64,12 +64,8 @@ class RequestSize:
         Args:
             counted: its tokens as the provider counts them; without a count, the middle of the bounds decides.
         """
-        if self.request_bytes > LARGEST_REQUEST_BYTES:
-            return f"too long: {self.request_bytes} bytes, limit {LARGEST_REQUEST_BYTES} bytes a request"
-        if self.image_bytes > LARGEST_IMAGE_BYTES:
-            return f"too long: a picture of {self.image_bytes} bytes in base64, limit {LARGEST_IMAGE_BYTES} bytes"
-        if self.pages > self.page_limit:
-            return f"too long: {self.pages} pages, limit {self.page_limit} pages a request with {self.model}"
+        if too_large := self._too_large():
+            return too_large
         tokens = self.fewest_tokens
         if self.in_doubt:
             tokens = counted or (self.fewest_tokens + self.most_tokens) // 2
@@ -79,6 +75,16 @@ class RequestSize:
             f"too long: about {tokens} tokens, limit {self.token_limit} "
             f"({self.model}'s context less {self.max_tokens} for the answer)"
         )
+
+    def _too_large(self) -> str | None:
+        """Return which limit is broken that needs no count of tokens."""
+        if self.request_bytes > LARGEST_REQUEST_BYTES:
+            return f"too long: {self.request_bytes} bytes, limit {LARGEST_REQUEST_BYTES} bytes a request"
+        if self.image_bytes > LARGEST_IMAGE_BYTES:
+            return f"too long: a picture of {self.image_bytes} bytes in base64, limit {LARGEST_IMAGE_BYTES} bytes"
+        if self.pages > self.page_limit:
+            return f"too long: {self.pages} pages, limit {self.page_limit} pages a request with {self.model}"
+        return None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -128,9 +128,8 @@ class DocumentTask:
     async def _fits(self, ready: Ready) -> bool:
         """Fail a document that exceeds the provider's limits before any call, with sizes."""
         size = await self._context.in_thread(ready.size)
-        problem = size.problem()
-        if problem is None and size.in_doubt:
-            problem = size.problem(await self._context.provider.count_tokens(ready.request))
+        counted = await self._context.provider.count_tokens(ready.request) if size.in_doubt else None
+        problem = size.problem(counted)
         if problem:
             await self._give_up(Cause.TOO_LONG, problem)
         return problem is None

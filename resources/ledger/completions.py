@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, wait
 from dataclasses import dataclass
 
 import sqlalchemy as sa
@@ -59,8 +60,13 @@ class Completed:
     publish: Callable[[], None]
 
 
-def complete_all(engine: LedgerEngine, done: Sequence[Completed]) -> set[Held]:
+def complete_all(engine: LedgerEngine, done: Sequence[Completed], threads: Executor) -> set[Held]:
     """End held results completed, each with its file.
+
+    Args:
+        engine: the ledger's engine.
+        done: what is to be completed.
+        threads: put the files in place, several at a time: each waits for the disk.
 
     Returns:
         Those that were still held. The others are superseded: their ``publish`` was not called.
@@ -83,8 +89,10 @@ def complete_all(engine: LedgerEngine, done: Sequence[Completed]) -> set[Held]:
             connection.execute(judged_all([by_id[row[0]].attempt_id for row in won], ACCEPTED))
             mine = documents.c.document_id.in_([row[1] for row in won])
             connection.execute(sa.update(documents).where(mine).values(next_retry_ms=sa.null()))
-        for row in won:
-            by_id[row[0]].publish()
+        placed = [threads.submit(by_id[row[0]].publish) for row in won]
+        wait(placed)  # all of them, before a failure of one rolls the rows back
+        for one in placed:
+            one.result()
         return {by_id[row[0]].held for row in won}
 
     return engine.write(transaction, Failpoint.COMMIT_COMPLETE)

@@ -7,6 +7,7 @@ stale worker, however long it slept, replaces nothing, and a completed row alway
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,9 +90,9 @@ class Results(WorkQueue):
 
         return self._engine.write(transaction, Failpoint.COMMIT_COMPLETE)
 
-    def record_all_completed(self, done: Sequence[Completed]) -> set[Held]:
+    def record_all_completed(self, done: Sequence[Completed], threads: Executor) -> set[Held]:
         """End many held results completed at once; see :func:`resources.ledger.completions.complete_all`."""
-        return complete_all(self._engine, done)
+        return complete_all(self._engine, done, threads)
 
     def record_failed(self, held: Held, failed: Failed) -> RowStatus | None:
         """End a held result failed (or cancelled, when that was asked). None: superseded."""

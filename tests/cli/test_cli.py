@@ -42,6 +42,7 @@ COMMANDS = {
     "status": "counts by state, cost, last error",
     "sweep": "Resume and retry what is due now",
     "retry": "Mark documents due for another try",
+    "batches": "Show message batches, oldest first",
     "migrate": "Bring the ledger to the newest schema",
 }
 

@@ -7,10 +7,12 @@ import re
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from extraction_core.prompting import (
+    DocumentBlock,
     Question,
     SecondTry,
     build_request,
@@ -124,3 +126,12 @@ def test_size_is_counted_in_bytes_of_utf8() -> None:
 def test_the_bounds_on_tokens_are_in_order(size: int) -> None:
     fewest, most = token_bounds(size)
     assert 0 <= fewest <= most <= size
+
+
+@pytest.mark.parametrize(("media_type", "kind"), [("application/pdf", "document"), ("image/png", "image")])
+def test_a_file_stands_alone_in_a_block_of_its_kind(media_type: str, kind: str) -> None:
+    request = build_request(QUESTION, DocumentBlock(media_type=media_type, base64="AAAA", pages=1))
+    (block,) = request["messages"][0]["content"]
+    assert block == {"type": kind, "source": {"type": "base64", "media_type": media_type, "data": "AAAA"}}
+    assert request["system"] == build_request(QUESTION, DOCUMENT)["system"]
+    assert prompt_bytes(request) == len(system_prompt(QUESTION).encode())

@@ -14,9 +14,10 @@ from extraction_core.retry import GiveUp, History, Requeue, RetryRules, StopLine
 FIRST_TRY = History(counted_attempts=1, refusals_to_serve=0, same_remedy_used=False)
 RULES = RetryRules(max_attempts=3, max_refusals_to_serve=8, retry_in_run_s=60.0)
 
-NOT_SERVED = {Cause.RATE_LIMITED, Cause.OVERLOADED}
+NOT_SERVED = {Cause.RATE_LIMITED, Cause.OVERLOADED, Cause.BATCH_EXPIRED}
 TRY_THE_SAME_AGAIN = {
     Cause.SERVER_ERROR, Cause.TIMEOUT, Cause.CONNECTION_LOST, Cause.UNREADABLE_RESPONSE, Cause.WORKER_ERROR,
+    Cause.MISSING_FROM_RESULTS,
 }  # fmt: skip
 ONE_LARGER_TRY = {Cause.TRUNCATED}
 ONE_TRY_WITH_THE_ERROR_TOLD = {
@@ -28,6 +29,11 @@ FAULT_OF_THE_ACCOUNT = {
 FINAL = {
     Cause.INVALID_REQUEST, Cause.REQUEST_TOO_LARGE, Cause.REFUSED, Cause.CONTEXT_EXCEEDED, Cause.TOO_LONG,
     Cause.COST_LIMIT, Cause.EXHAUSTED, Cause.PARSED_TEXT_LOST, Cause.OUTPUT_NOT_WRITTEN,
+    Cause.POOR_QUALITY, Cause.FILE_NOT_READ, Cause.BATCH_LOST, Cause.UNKNOWN_RESULT, Cause.CUSTOM_ID_MISMATCH,
+}  # fmt: skip
+UNANSWERED = {
+    Cause.TIMEOUT, Cause.CONNECTION_LOST, Cause.UNREADABLE_RESPONSE, Cause.BATCH_LOST, Cause.MISSING_FROM_RESULTS,
+    Cause.UNKNOWN_RESULT,
 }  # fmt: skip
 ONCE_MORE = ONE_LARGER_TRY | ONE_TRY_WITH_THE_ERROR_TOLD
 
@@ -103,7 +109,7 @@ def test_a_long_wait_before_the_same_again_ends_the_row_and_says_when_to_come_ba
     assert decision.next_retry_s == 3.0
 
 
-@pytest.mark.parametrize("cause", sorted({Cause.TIMEOUT, Cause.CONNECTION_LOST, Cause.UNREADABLE_RESPONSE}))
+@pytest.mark.parametrize("cause", sorted(UNANSWERED))
 def test_the_cost_of_a_call_without_an_answer_is_unknown(cause: Cause) -> None:
     assert not POLICIES[cause].cost_known
     assert POLICIES[cause].counted
@@ -111,7 +117,7 @@ def test_the_cost_of_a_call_without_an_answer_is_unknown(cause: Cause) -> None:
 
 def test_only_calls_without_an_answer_have_an_unknown_cost() -> None:
     unknown = {cause for cause, policy in POLICIES.items() if not policy.cost_known}
-    assert unknown == {Cause.TIMEOUT, Cause.CONNECTION_LOST, Cause.UNREADABLE_RESPONSE}
+    assert unknown == UNANSWERED
 
 
 jitters = st.floats(0, 1, exclude_max=True)

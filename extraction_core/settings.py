@@ -17,8 +17,8 @@ class Timing:
         request_timeout_s: the longest a provider call may take in total.
         retry_in_run_s: the longest wait that keeps a row in its run.
         cancel_grace_s: how long calls in flight may still end after an interruption.
-        batch_settle_s: how long after the last possible sending a message batch may still appear in the provider's
-            list; nothing is concluded from its absence before.
+        batch_settle_s: how long after the last possible sending a message batch, or a parse job, may still appear in
+            the provider's list; nothing is concluded from its absence before.
     """
 
     lease_s: float = 300.0

@@ -22,7 +22,15 @@ WAIT_S = 100.0
 
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(
-    ["extraction_assets.workers.set_run", "resources.output", "anthropic", "reducto", "psycopg"]
+    [
+        "extraction_assets.workers.set_run",
+        "sensors.batch_poller",  # brings dagster, which the children's module imports and which takes seconds
+        "resources.output",
+        "resources.parsing.reducto_service",
+        "anthropic",
+        "psycopg",
+        "pytest",
+    ]
 )
 
 

@@ -164,7 +164,12 @@ def parse_metadata(tools: Tools, document_set: DocumentSet) -> dict[str, Any]:
     }
     if failures:
         metadata["failures"] = _table(
-            {"document": row["document_key"], "cause": row["reason"], "message": row["message"] or ""}
+            {
+                "document": row["document_key"],
+                "cause": row["reason"],
+                "message": row["message"] or "",
+                "remedy": REMEDIES_FOR_A_PERSON.get(row["reason"] or "", ""),
+            }
             for row in failures
         )
     if warnings:

@@ -6,14 +6,14 @@ else. Answers are kept first, a slice in one transaction, so a crash at any plac
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from extraction_assets.workers.batch_reading import Reading, fresh_lines, kept_body
 from extraction_assets.workers.batch_submit import derive_or_decide, settle
 from extraction_assets.workers.row_end import RowEnd
 from extraction_assets.workers.session import WorkerSession
@@ -23,7 +23,6 @@ from extraction_core.calls import CallFailed
 from extraction_core.causes import POLICIES, Cause
 from extraction_core.collection import Collection
 from extraction_core.errors import OutputPathError, OutputStoreFullError
-from extraction_core.fingerprints import sha256_hex
 from extraction_core.pricing import cost_usd, token_usage
 from resources.extraction.batches import BatchProvider, ResultsUnreadable
 from resources.ledger.attempts import Answer
@@ -46,38 +45,6 @@ READ_AGAIN_S = 60.0
 READ_AGAIN_FACTOR = 10
 MISSING_RETRY_S = 60.0
 DEFECT_RETRY_S = 60.0
-MOST_REMARKS = 10
-
-
-@dataclass(kw_only=True)
-class Reading:
-    """What the reads of one batch have shown so far.
-
-    Attributes:
-        seen: custom id -> digest of the line that was used: the first one.
-        remarks: oddities for people, the first few.
-    """
-
-    expected: int
-    out_of_patience: bool
-    seen: dict[str, str] = field(default_factory=dict[str, str])
-    lines: int = 0
-    complete: int = 0
-    remarks: list[str] = field(default_factory=list[str])
-
-    def remark(self, text: str) -> None:
-        """Note an oddity, once."""
-        if text not in self.remarks and len(self.remarks) < MOST_REMARKS:
-            self.remarks.append(text)
-
-    def ended(self, lines: int) -> None:
-        """A read came to an end. It is complete if it has all lines.
-
-        A provider that leaves lines out for good cannot be told from a stream that is cut at the same place each time,
-        except by patience: after some passes, two reads of one length count as complete as well.
-        """
-        self.complete += lines >= self.expected or (self.out_of_patience and lines == self.lines)
-        self.lines = lines
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,9 +98,11 @@ class BatchCollector:
         """
         settled = 0
         for batch in self._batches.of_run(run_id, BatchState.ENDED):
+            if self._stopped():
+                break
             lease_s = self._tools.timing.lease_s
             held = self._batches.take(batch["batch_id"], self._session.worker_id, lease_s, BatchState.ENDED)
-            if held is None or self._stopped():
+            if held is None:
                 continue
             self._session.hold(self._batches, held)
             try:
@@ -180,7 +149,7 @@ class BatchCollector:
         with self._provider.result_lines(batch["provider_id"]) as lines, ThreadPoolExecutor(RECORDERS) as recorders:
             for part in slices(lines, SLICE):
                 count += len(part) - (read_result_line(part[-1]) is None)  # the last line may be half of one
-                self._take_in(batch, sent, list(_fresh(part, reading)), recorders)
+                self._take_in(batch, sent, list(fresh_lines(part, reading)), recorders)
                 if self._stopped():
                     break
         return count
@@ -193,7 +162,7 @@ class BatchCollector:
         recorders: ThreadPoolExecutor,
     ) -> None:
         """Keep the answers of some lines, then bring their rows to an end, several at a time."""
-        bodies = {line.custom_id: _body(line.message) for line in lines if line.message is not None}
+        bodies = {line.custom_id: kept_body(line.message) for line in lines if line.message is not None}
         answers = {line.custom_id: self._answer(batch, line, bodies[line.custom_id]) for line in lines if line.message}
         self._requests.keep_answers({name: answer for name, answer in answers.items() if name in sent})
         for line in lines:
@@ -303,23 +272,3 @@ class BatchCollector:
 
     def _note(self, stopped: str | None) -> None:
         self.line_stopped = self.line_stopped or stopped
-
-
-def _fresh(part: Sequence[bytes], reading: Reading) -> Iterator[ResultLine]:
-    """Yield the lines that were not seen before; the first one of an id counts, and another answer is remarked on."""
-    for raw in part:
-        line = read_result_line(raw)
-        if line is None:
-            reading.remark("a line of the results could not be read")
-            continue
-        digest = sha256_hex(raw)
-        if line.custom_id not in reading.seen:
-            reading.seen[line.custom_id] = digest
-            yield line
-        elif reading.seen[line.custom_id] != digest:
-            reading.remark(f"two different results for {line.custom_id}; the first one counts")
-
-
-def _body(message: Mapping[str, Any] | None) -> str:
-    """The kept form of an answer: ASCII, so that NUL and lone surrogates survive as escapes in every database."""
-    return json.dumps(message, ensure_ascii=True, separators=(",", ":"))

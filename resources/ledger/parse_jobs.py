@@ -230,15 +230,22 @@ class ParseJobs:
         return list(self._engine.read(lambda connection: connection.execute(statement).scalars().all()))
 
     def usage(self, set_id: int) -> JobUsage:
-        """Sum what the jobs of a set's present documents used; documents with equal bytes share a job."""
+        """Sum what the jobs for a set's present documents used, earlier ones that failed too.
+
+        Documents with equal bytes share a job. A submission that the service refused made none, and cost nothing.
+        """
+        needed = parse_runs.alias("needed")
+        of_set = sa.select(needed.c.parse_key).join(documents, DOCUMENT.parse_run_id == needed.c.parse_run_id)
+        mine = PARSE.parse_key.in_(of_set.where(DOCUMENT.set_id == set_id, DOCUMENT.removed_ms.is_(None)))
         ended = PARSE.finished_ms.is_not(None)
+        made = sa.or_(PARSE.job_id.is_not(None), PARSE.job_state == literal(ParseJobState.EXPIRED))
         statement: AnySelect = sa.select(
             sa.func.count(),
             sa.func.count().filter(~ended),
             sa.cast(sa.func.coalesce(sa.func.sum(PARSE.job_pages), zero()), sa.BigInteger),
             sa.type_coerce(sa.func.coalesce(sa.func.sum(PARSE.job_credits), zero()), ExactDecimal),
-            sa.func.count().filter(ended, PARSE.job_pages.is_(None)),
-        ).where(PARSE.job_state.is_not(None), _is_needed_by(set_id))
+            sa.func.count().filter(ended, made, PARSE.job_pages.is_(None)),
+        ).where(PARSE.job_state.is_not(None), mine)
         row = self._engine.read(lambda connection: connection.execute(statement).one())
         return JobUsage(jobs=row[0], open=row[1], pages=int(row[2]), credits_used=row[3], unknown=row[4])
 

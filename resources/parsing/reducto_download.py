@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import httpx
 
 MOST_RESULT_BYTES = 256_000_000
-FETCH_S = 25.0
+FETCH_S = 20.0
 """In total; a sensor's tick has 60 s, and the link is asked for anew by the next look."""
 
 

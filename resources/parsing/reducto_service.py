@@ -6,6 +6,7 @@ is paid for as well. Numbers are read from the answers' own digits, since the SD
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import Any, cast
@@ -20,6 +21,9 @@ from resources.parsing.reducto_answer import read_answer
 from resources.parsing.reducto_download import Links, trusted
 
 CALL_TIMEOUT_S = 60.0
+LOOK_TIMEOUT_S = 10.0
+SEARCH_S = 25.0
+"""In total; a search that takes longer is made again."""
 CONNECT_TIMEOUT_S = 5.0
 DIRECT_UPLOAD_BYTES = 100_000_000
 """The service's limit for an upload through itself; beyond it the bytes go to an address that it gives."""
@@ -41,7 +45,7 @@ class ReductoService:
 
     Args:
         access: key and address.
-        timeout_s: per read of a call.
+        timeout_s: per read of an upload or a submission; a look has :data:`LOOK_TIMEOUT_S`.
         direct_upload_bytes: see :data:`DIRECT_UPLOAD_BYTES`.
         page: jobs a page of the list.
     """
@@ -62,6 +66,7 @@ class ReductoService:
             timeout=timeout,
             http_client=reducto.DefaultHttpxClient(verify=trusted(), timeout=timeout),
         )
+        self._looking = self._client.with_options(timeout=httpx.Timeout(min(timeout_s, LOOK_TIMEOUT_S)))
         self._links = Links(timeout, plain_http=self._client.base_url.scheme == "http")
         self._direct_upload_bytes, self._page = direct_upload_bytes, page
 
@@ -106,7 +111,7 @@ class ReductoService:
     def look(self, job_id: str) -> JobSeen:
         """Look at a job once; the result of one that is done is fetched at once, since a link to it expires."""
         try:
-            data = self._client.job.with_raw_response.get(job_id).read()
+            data = self._looking.job.with_raw_response.get(job_id).read()
         except reducto.APIStatusError as error:
             if error.status_code in {404, GONE}:
                 return JobGone(message=_text(error), for_good=error.status_code == GONE)
@@ -122,21 +127,24 @@ class ReductoService:
             Exception: the list could not be read to its end; nothing may be concluded from a part of it.
         """
         cursor: str | None = None
+        deadline = time.monotonic() + SEARCH_S
         for _ in range(MOST_PAGES):
-            page = self._client.job.get_all(limit=self._page, cursor=cursor or reducto.omit)
+            page = self._looking.job.get_all(limit=self._page, cursor=cursor or reducto.omit)
             for job in page.jobs:
                 if nonce in str(job.raw_config):
                     return job.job_id
             cursor = page.next_cursor
             if not cursor or not page.jobs or all(_made_before(job.created_at, since) for job in page.jobs):
                 return None
-        msg = f"more than {MOST_PAGES * self._page} jobs since {since.isoformat()}"
+            if time.monotonic() > deadline:
+                break
+        msg = f"the list of jobs since {since.isoformat()} has no end in sight"
         raise LookupError(msg)
 
     def cancel(self, job_id: str) -> None:
         """Ask the service to stop a job; whether it does makes no difference here."""
         try:
-            self._client.job.cancel(job_id)
+            self._looking.job.cancel(job_id)
         except reducto.ReductoError:
             return
 

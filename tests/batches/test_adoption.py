@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from extraction_assets.workers.orders import Result
+from extraction_core.failpoints import Failpoint
 from tests.batches.support import CREATE, add_decoys, assert_each_document_was_billed_once, our_batches
 from tests.workplace import ROUND_S
 
@@ -56,6 +57,27 @@ def test_a_create_that_is_never_answered_ends_with_its_time_limit(workplace: Wor
     assert [batch["state"] for batch in workplace.books.batches] == ["reserved"]
     assert workplace.finish(collection).result is Result.CLOSED
     assert_each_document_was_billed_once(workplace, 3)
+
+
+class Fail:
+    """Failpoints that raise where the provider has just accepted a batch."""
+
+    def __call__(self, name: Failpoint) -> None:
+        """Raise there."""
+        if name is Failpoint.BATCH_ACCEPTED:
+            raise OSError
+
+
+def test_a_submitter_that_fails_after_the_create_leaves_the_settle_time_as_it_was(workplace: Workplace) -> None:
+    fault_at_create(workplace, {"kind": "listed_late", "seconds": 60})
+    collection = workplace.collection(mode="batch")
+    with pytest.raises(OSError):  # noqa: PT011 - raised by the failpoint above
+        workplace.run(collection, failpoints=Fail())
+    assert [batch["state"] for batch in workplace.books.batches] == ["reserved"]
+    assert workplace.watch(collection) == []
+    assert workplace.finish(collection).result is Result.CLOSED
+    assert len(our_batches(workplace.sandbox)) == 1
+    assert [batch["looks"] for batch in workplace.books.batches] == [0]
 
 
 def test_nothing_is_concluded_before_the_settle_time(workplace: Workplace) -> None:

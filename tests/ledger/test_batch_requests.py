@@ -173,7 +173,9 @@ def test_an_answer_that_is_kept_while_its_run_is_being_closed_is_in_the_runs_cos
     ledger: Ledger, make_ledger: MakeLedger, database_url: str
 ) -> None:
     batch = a_batch(ledger, state=BatchState.ENDED)
-    for held in batch.holds():
+    for held, attempt in zip(batch.holds(), batch.attempts, strict=True):
+        cause = Cause.MISSING_FROM_RESULTS
+        ledger.attempts.abandoned(attempt["attempt_id"], attempt["token"], cause=cause, message="")
         ledger.results.record_failed(held, a_failure())
     collect(batch)
     hold = HoldAt(Failpoint.COMMIT_FINALIZE)

@@ -129,10 +129,16 @@ def test_the_moves_that_verbs_make_reach_every_state_of_the_table() -> None:
     assert set().union(*BATCH_MOVES.values()) == reached - {BatchState.RESERVED}
 
 
-@pytest.mark.parametrize("state", [BatchState.RESERVED, BatchState.ENDED])
-def test_whoever_lost_the_hold_is_superseded_and_changes_nothing(ledger: Ledger, state: BatchState) -> None:
+@pytest.mark.parametrize(
+    ("state", "loss"), [(BatchState.RESERVED, "taken"), (BatchState.RESERVED, "reclaimed"), (BatchState.ENDED, "taken")]
+)
+def test_whoever_lost_the_hold_is_superseded_and_changes_nothing(ledger: Ledger, state: BatchState, loss: str) -> None:
     batch, held = a_batch_in(ledger, state)
-    batch.lose_hold(held)
+    if loss == "taken":
+        batch.lose_hold(held)
+    else:
+        batch.set(lease_expires_ms=1)
+        assert ledger.batches.reclaim_abandoned(COLLECTION, SETTLE_S) == 1
     before = contents(ledger)
     late: dict[str, Callable[[], Any]] = {
         **{name: lambda verb=verb: verb.act(batch, held) for name, verb in VERBS.items()},

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from extraction_assets.workers.orders import Result
+from extraction_assets.workers.orders import Order, Result
 from extraction_core.parse_jobs import JOB_DEADLINE_S
+from extraction_core.states import Select
 from tests.ledger.support import in_background
 from tests.reducto.support import LONG_S, LOOK, SUBMIT, pages
 from tests.workplace import ON_ONE_DATABASE
@@ -225,6 +226,8 @@ def test_a_job_that_was_purged_is_given_up_and_not_paid_for_again(
     assert (report.result, report.run["status"], len(place.submits())) == (Result.CLOSED, "failed", 1)
     assert place.books.result("r700.md")["reason"] == "job_expired"
     assert len(place.books.parse_runs) == 1
+    place.run(collection, Order(select=Select.FAILED))  # a person asks
+    assert len(place.submits()) == 2
 
 
 @ON_ONE_DATABASE
@@ -259,6 +262,8 @@ def test_a_failure_of_the_service_is_tried_anew_and_not_without_end(place: Parse
         place.look()
     assert [row["retryable"] for row in place.books.parse_runs] == [True, True, False]
     assert len(place.submits()) == 3
+    usage = place.books.ledger.parse_jobs.usage(1)
+    assert (usage.jobs, usage.open, usage.unknown) == (3, 0, 3)
 
 
 @ON_ONE_DATABASE

@@ -91,12 +91,13 @@ def test_a_scan_alone_is_shown_where_the_collection_wants_that(workplace: Workpl
     workplace.run(workplace.collection(files, schema=ANYTHING))
     assert workplace.books.result("scan.pdf")["reason"] == "no_text_layer"
     assert len(workplace.calls()) == 2
-    collection = workplace.collection(files, schema=ANYTHING, scans="document_block")
+    new = scan("Model: R2")
+    collection = workplace.collection({"dell/new.pdf": new}, schema=ANYTHING, scans="document_block")
     workplace.run(collection)
-    assert workplace.books.result("scan.pdf")["status"] == "completed"
-    assert [call["document_sha256"] for call in workplace.calls()][2:] == [sha256(page)]
+    assert workplace.books.result("scan.pdf")["status"] == workplace.books.result("new.pdf")["status"] == "completed"
+    assert {call["document_sha256"] for call in workplace.calls()[2:]} == {sha256(page), sha256(new)}
     workplace.run(collection)
-    assert len(workplace.calls()) == 3
+    assert len(workplace.calls()) == 4
     workplace.books.assert_settled()
 
 

@@ -10,9 +10,14 @@ import yaml
 
 from extraction_assets.collections import load_collection
 from extraction_core.errors import ConfigurationError
+from resources.parsing.ocr import ocr_data_from
+from tests.parsing.documents import scan
+from tests.workplace import ON_ONE_DATABASE
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tests.workplace import Workplace
 
 
 def write(folder: Path, **attributes: Any) -> Path:
@@ -45,6 +50,18 @@ def test_reducto_without_a_key_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.delenv("REDUCTO_API_KEY", raising=False)
     with pytest.raises(ConfigurationError, match=r"attributes\.scans: reducto is not set up: REDUCTO_API_KEY"):
         load_collection(write(tmp_path, scans="reducto"))
+
+
+@ON_ONE_DATABASE
+def test_a_scan_is_recognised_where_the_collection_wants_that(workplace: Workplace) -> None:
+    try:
+        ocr_data_from()
+    except ConfigurationError as missing:
+        pytest.skip(str(missing))
+    workplace.run(workplace.collection({"dell/scan.pdf": scan("Model: R770", "Price USD: 1000")}, scans="ocr"))
+    assert json.loads(workplace.books.output("scan.pdf").read_bytes()) == {"model": "R770", "price_usd": 1000}
+    local, ocr = workplace.books.parse_runs
+    assert (local["reason"], ocr["warnings"]) == ("no_text_layer", ["recognised:1", "recognised:2"])
 
 
 @pytest.mark.parametrize(

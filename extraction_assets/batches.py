@@ -123,7 +123,7 @@ def resubmit_batch(environment: Environment, name: str) -> Sequence[str]:
             raise DocumentExtractionError(
                 f"message batch {name} is {batch['state']}, not lost: submitting it again would pay for it twice."
             )
-        keys = ledger.batch_requests.documents_of(batch["batch_id"])
+        keys = ledger.batch_requests.lost_documents(batch["batch_id"])
         return sorted(ledger.launches.ask_again(batch["set_id"], keys, reset=False))
 
 

@@ -12,7 +12,6 @@ from dagster._core.scheduler.instigation import InstigatorState, InstigatorTick,
 from extraction_assets.oversight import Oversight, SensorState
 from extraction_assets.queue_look import look_at_queue
 from extraction_core.collection import Collection
-from resources.parsing import REDUCTO, LocalParseProvider
 from sensors import batch_poller, document_inbox, parse_poller, retry_sweeper
 from sensors.daemons import QUEUE, SENSORS, SILENT_AFTER_S, beat_ages_s, several_at_work, told_of_several
 
@@ -54,14 +53,14 @@ def look_at_dagster(home: str, collections: Sequence[Collection]) -> Oversight:
     )
 
 
-def sensors_of(collection: str, parse: str = LocalParseProvider.name) -> Mapping[str, int]:
+def sensors_of(collection: str, *, parses_by_jobs: bool = False) -> Mapping[str, int]:
     """Return the sensors of a collection: name -> how often it should tick, in seconds.
 
     Args:
         collection: its name.
-        parse: how its documents become Markdown.
+        parses_by_jobs: whether a parse service may be at work on its documents.
     """
-    by_jobs = {parse_poller.parse_poller_name(collection): parse_poller.INTERVAL_S} if parse == REDUCTO else {}
+    by_jobs = {parse_poller.parse_poller_name(collection): parse_poller.INTERVAL_S} if parses_by_jobs else {}
     return {
         document_inbox.inbox_name(collection): document_inbox.INTERVAL_S,
         retry_sweeper.sweeper_name(collection): retry_sweeper.INTERVAL_S,
@@ -75,7 +74,7 @@ def _look_at_sensors(
 ) -> Iterator[SensorState]:
     states = instance.all_instigator_state(instigator_type=InstigatorType.SENSOR)
     for collection in collections:
-        for name, interval_s in sensors_of(collection.name, collection.settings.parse).items():
+        for name, interval_s in sensors_of(collection.name, parses_by_jobs=collection.settings.parses_by_jobs).items():
             own = [state for state in states if state.instigator_name == name]
             late_s = max(MISSED_TICKS * interval_s, SILENT_AFTER_S) if daemon_alive else None
             yield _look_at_sensor(instance, collection.name, name, own, late_s)

@@ -142,6 +142,11 @@ class CollectionFile(BaseModel):
     def _whole_numbers_too(cls, value: Any) -> Any:
         return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
+    @property
+    def parses_by_jobs(self) -> bool:
+        """Whether a parse service may be at work on documents."""
+        return "reducto" in (self.parse, self.scans)
+
     def unit_rule(self) -> Unit:
         """Return the rule that tells which files are one document."""
         match self.unit:

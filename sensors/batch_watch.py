@@ -135,7 +135,8 @@ class BatchWatch:
         if not self._batches.saw(
             held, seen, wait_s=wait_s, overdue_s=CANCEL_DEADLINE_S if begins else OVERDUE_S, anew=begins
         ):
-            return "superseded"
+            self._batches.put_back(held, wait_s)  # what the provider says contradicts what it said before
+            return f"superseded: it was {batch['state']}, and now the provider says {seen.state}"
         done = seen.request_count - seen.counts.get("processing", 0)
         return f"{seen.state}, {done} of {seen.request_count} requests done"
 

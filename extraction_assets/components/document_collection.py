@@ -12,7 +12,6 @@ from extraction_assets.collections import DEFS_NAME, load_collection, load_colle
 from extraction_assets.jobs import build_extraction_job
 from extraction_assets.sensor_targets import sensor_target
 from extraction_core.collection import Collection, CollectionFile
-from resources.parsing import REDUCTO
 from sensors.batch_poller import build_batch_poller
 from sensors.document_inbox import build_document_inbox
 from sensors.parse_poller import build_parse_poller
@@ -61,6 +60,6 @@ class DocumentCollection(dg.Component):
                 build_document_inbox(target, job),
                 build_retry_sweeper(target, job),
                 build_batch_poller(target, job),
-                *([build_parse_poller(target, job)] if self.collection.settings.parse == REDUCTO else []),
+                *([build_parse_poller(target, job)] if self.collection.settings.parses_by_jobs else []),
             ],
         )

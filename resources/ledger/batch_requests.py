@@ -46,12 +46,12 @@ class BatchRequests:
         rows = self._engine.read(lambda connection: connection.execute(statement).all())
         return {row[0]: SentRequest(row[1], row[2], bool(row[3])) for row in rows}
 
-    def documents_of(self, batch_id: int) -> list[str]:
-        """Return the keys of the documents that a batch asked about."""
+    def lost_documents(self, batch_id: int) -> list[str]:
+        """Return the keys of the documents whose rows failed because the batch was lost."""
         statement = (
             sa.select(RESULT.document_key)
             .join(attempts, ATTEMPT.result_id == RESULT.result_id)
-            .where(ATTEMPT.batch_id == batch_id, RESULT.reason.is_distinct_from(Cause.CUSTOM_ID_MISMATCH))
+            .where(ATTEMPT.batch_id == batch_id, RESULT.reason == Cause.BATCH_LOST)
             .order_by(RESULT.document_key)
         )
         return list(self._engine.read(lambda connection: connection.execute(statement).scalars().all()))

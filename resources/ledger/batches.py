@@ -17,21 +17,20 @@ from extraction_core.causes import Cause
 from extraction_core.failpoints import Failpoint
 from extraction_core.states import AttemptStatus, RowStatus
 from resources.ledger.attempts import IS_OPEN, result_cost
+from resources.ledger.batch_queries import BatchQueries
 from resources.ledger.engine import LedgerEngine
 from resources.ledger.queue import Held, WorkQueue
 from resources.ledger.reservations import BatchOrder, PlannedRequest, Reservation, covered_by, reserve
-from resources.ledger.tables import attempts, document_sets, extraction_results, message_batches
-from resources.ledger.types import AnySelect, literal, now_ms
+from resources.ledger.tables import attempts, extraction_results, message_batches
+from resources.ledger.types import literal, now_ms
 
 BATCH = message_batches.c
 RESULT = extraction_results.c
 ATTEMPT = attempts.c
-MOST_DIGITS = 18
-"""A number of more digits may be none that the database can hold."""
 COUNTS = ("processing", "succeeded", "errored", "canceled", "expired")
 
 
-class Batches(WorkQueue):
+class Batches(BatchQueries, WorkQueue):
     """Message batches; a claim's scope is an extraction run."""
 
     def __init__(self, engine: LedgerEngine) -> None:
@@ -46,68 +45,6 @@ class Batches(WorkQueue):
     def reserve(self, order: BatchOrder, requests: Sequence[PlannedRequest]) -> Reservation:
         """Reserve a batch for rows that a worker holds; see :func:`resources.ledger.reservations.reserve`."""
         return reserve(self._engine, order, requests)
-
-    def due(self, collection: str, limit: int) -> list[Mapping[str, Any]]:
-        """Return batches of a collection at the provider that nobody holds and that are due, longest due first."""
-        return self._rows(_due(collection, BATCH.state.in_(AT_PROVIDER)).limit(limit))
-
-    def of_run(self, run_id: int, *states: BatchState) -> list[Mapping[str, Any]]:
-        """Return a run's batches in these states, oldest first."""
-        statement = sa.select(message_batches).where(BATCH.run_id == run_id, BATCH.state.in_(states))
-        return self._rows(statement.order_by(BATCH.batch_id))
-
-    def open_of_set(self, set_id: int) -> list[Mapping[str, Any]]:
-        """Return a set's batches on which the provider may still be at work."""
-        statement = sa.select(message_batches).where(
-            BATCH.set_id == set_id,
-            _is_unsettled(),
-            BATCH.state.in_(AT_PROVIDER),
-        )
-        return self._rows(statement.order_by(BATCH.batch_id))
-
-    def to_collect(self, collection: str) -> list[Mapping[str, Any]]:
-        """Return ended batches of a collection that are due to be collected and that nobody holds."""
-        return self._rows(_due(collection, BATCH.state == literal(BatchState.ENDED)))
-
-    def listed(self, collection: str | None, *, settled: bool) -> list[Mapping[str, Any]]:
-        """Return batches with ``partition_key``, ``folder``, ``age_s`` and ``overdue``, oldest first.
-
-        Args:
-            collection: only this one's.
-            settled: whether those that are settled are listed too.
-        """
-        statement = (
-            sa.select(
-                *message_batches.c,
-                document_sets.c.partition_key,
-                document_sets.c.folder,
-                ((now_ms() - BATCH.created_ms) / 1000).label("age_s"),
-                sa.case((sa.and_(_is_unsettled(), BATCH.overdue_ms < now_ms()), 1), else_=0).label("overdue"),
-            )
-            .join(document_sets, document_sets.c.set_id == BATCH.set_id)
-            .order_by(BATCH.batch_id)
-        )
-        if collection is not None:
-            statement = statement.where(BATCH.collection == collection)
-        return self._rows(statement if settled else statement.where(_is_unsettled()))
-
-    def find(self, name: str) -> Mapping[str, Any] | None:
-        """Return a batch by its number here or its id at the provider."""
-        known = BATCH.provider_id == name
-        if name.isdecimal() and len(name) <= MOST_DIGITS:
-            known = sa.or_(known, BATCH.batch_id == int(name))
-        return next(iter(self._rows(sa.select(message_batches).where(known))), None)
-
-    def accepted_s_ago(self, batch_id: int) -> float:
-        """Return the seconds since the provider's id of a batch was stored; 0 while it is not."""
-        age = sa.select((now_ms() - sa.func.coalesce(BATCH.accepted_ms, now_ms())) / 1000.0)
-        statement = age.where(BATCH.batch_id == batch_id)
-        return float(self._engine.read(lambda connection: connection.execute(statement).scalar_one()))
-
-    def is_overdue(self, batch_id: int) -> bool:
-        """Whether a batch should have ended by now."""
-        statement = sa.select(BATCH.batch_id).where(BATCH.batch_id == batch_id, BATCH.overdue_ms < now_ms())
-        return self._engine.read(lambda connection: connection.execute(statement).first()) is not None
 
     def take(self, batch_id: int, worker: str, lease_s: float, *states: BatchState) -> Held | None:
         """Hold a batch that nobody holds and that is in one of these states; None when that is not so any more."""
@@ -298,11 +235,6 @@ class Batches(WorkQueue):
     def _is_held(self, held: Held) -> tuple[sa.ColumnElement[bool], ...]:
         return BATCH.batch_id == held.row_id, BATCH.generation == held.generation, self._running
 
-    def _rows(self, statement: AnySelect) -> list[Mapping[str, Any]]:
-        return [
-            dict(row) for row in self._engine.read(lambda connection: connection.execute(statement).mappings().all())
-        ]
-
 
 def cancel_batches(run_id: int) -> sa.Update:
     """Return the statement that marks a run's open batches to be cancelled at the provider."""
@@ -311,23 +243,6 @@ def cancel_batches(run_id: int) -> sa.Update:
         .where(BATCH.run_id == run_id, BATCH.state.in_(AT_PROVIDER))
         .values(cancel_requested=sa.true(), due_ms=_due_at_once())
     )
-
-
-def _due(collection: str, in_state: sa.ColumnElement[bool]) -> AnySelect:
-    return (
-        sa.select(message_batches)
-        .where(
-            BATCH.collection == collection,
-            BATCH.status == literal(RowStatus.QUEUED),
-            BATCH.due_ms <= now_ms(),
-            in_state,
-        )
-        .order_by(BATCH.due_ms, BATCH.batch_id)
-    )
-
-
-def _is_unsettled() -> sa.ColumnElement[bool]:
-    return sa.or_(BATCH.status == literal(RowStatus.QUEUED), BATCH.status == literal(RowStatus.RUNNING))
 
 
 def _due_at_once() -> sa.ColumnElement[int]:

@@ -88,7 +88,10 @@ class SafeJson(sa.types.TypeDecorator[Any]):
 
 
 class SafeText(sa.types.TypeDecorator[str]):
-    """Text from outside, with what PostgreSQL cannot hold (NUL) and UTF-8 cannot encode (lone surrogates) replaced."""
+    """Text from outside, with what PostgreSQL cannot hold (NUL) and UTF-8 cannot encode (lone surrogates) replaced.
+
+    What a server sends where text should be is kept as the text that it would be in Python: it must not stop the row.
+    """
 
     impl = sa.Text
     cache_ok = True
@@ -97,7 +100,7 @@ class SafeText(sa.types.TypeDecorator[str]):
         """Replace what cannot be stored."""
         if value is None:
             return None
-        return value.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
+        return str(value).replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
 
 
 def literal(value: str) -> sa.ColumnElement[str]:

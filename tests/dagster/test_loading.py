@@ -229,4 +229,7 @@ def test_a_mistake_fails_the_check_with_file_field_and_remedy(tmp_path: Path, co
     done = project.run(BIN / command[0], *command[1:])
 
     assert done.returncode != 0
-    assert f"{file}: attributes.mode: Input should be 'realtime' or 'batch'. Use `mode: realtime` or" in done.stdout + done.stderr
+    assert (
+        f"{file}: attributes.mode: Input should be 'realtime' or 'batch'. Use `mode: realtime` or"
+        in done.stdout + done.stderr
+    )

@@ -84,7 +84,7 @@ def test_the_requests_of_a_batch_are_known_by_custom_id_with_what_is_closed(ledg
         custom_id(batch.nonce, first.row_id): SentRequest(1, first.row_id, closed=True),
         custom_id(batch.nonce, second.row_id): SentRequest(2, second.row_id, closed=False),
     }
-    assert ledger.batch_requests.documents_of(batch.batch_id) == sorted(row["document_key"] for row in batch.covered)
+    assert ledger.batch_requests.lost_documents(batch.batch_id) == []
 
 
 def test_rows_are_handed_out_under_the_generation_that_the_batch_holds(ledger: Ledger, batch: StagedBatch) -> None:
@@ -276,7 +276,6 @@ def test_a_result_that_nobody_asked_for_becomes_a_failed_row_with_its_cost_once(
     assert not ledger.batch_requests.unexpected(batch.row, "unknown-1", an_answer(response="again"))
     assert contents(ledger) == before
     assert ledger.batch_requests.sent(batch.batch_id).keys() == {one["token"] for one in batch.attempts[:2]}
-    assert len(ledger.batch_requests.documents_of(batch.batch_id)) == 2
 
 
 def test_a_result_without_an_answer_that_nobody_asked_for_costs_nothing(ledger: Ledger, batch: StagedBatch) -> None:

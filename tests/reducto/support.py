@@ -19,7 +19,8 @@ from resources.ledger.tables import extraction_results, parse_runs, workers
 from resources.output import ParsedStore
 from sensors.parse_watch import look_after_parse_jobs
 from tests import processes
-from tests.workplace import Workplace
+from tests.factories import a_tools
+from tests.workplace import TIMING, Workplace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,6 +43,10 @@ def pages(*texts: str) -> str:
 
 class ParsePlace(Workplace):
     """Runs document sets whose parser is the service."""
+
+    def tools(self, failpoints: Failpoints = no_failpoints, **timing: float) -> Any:
+        """Open tools that build their parse providers by name; close them after use."""
+        return a_tools(self.home, self.database_url, failpoints=failpoints, **{**TIMING, **timing})
 
     def one(self, key: str = "dell/r700.md", content: str = "# R700\n\nModel: R700\n\nPrice USD: 1000\n") -> Collection:
         """Write one document and return its collection."""

@@ -17,7 +17,7 @@ from resources.parsing import ReductoParseProvider
 from sensors.parse_poller import build_parse_poller, parse_poller_name
 from tests.dagster.support import Orchestrator
 from tests.factories import COLLECTION, a_collection, some_files
-from tests.reducto.support import LOOK, ParsePlace
+from tests.reducto.support import LOOK, SUBMIT, ParsePlace
 from tests.sensors.support import Watch, held_back, launched
 
 if TYPE_CHECKING:
@@ -93,12 +93,12 @@ def test_what_a_dead_launch_left_parsed_is_asked_for_again(parsing: ParsePlace, 
 
 
 def test_the_parse_poller_is_there_for_collections_that_use_it(tmp_path: Path) -> None:
-    def names(parse: str) -> set[str]:
-        component = DocumentCollection(a_collection(tmp_path / "docs", parse=parse))
+    def names(**ways: str) -> set[str]:
+        component = DocumentCollection(a_collection(tmp_path / "docs", **ways))
         return {one.name for one in component.build_defs(cast("dg.ComponentLoadContext", None)).sensors or []}
 
-    assert names("reducto") - names("local") == {parse_poller_name(COLLECTION)}
-    assert names("reducto") == set(sensors_of(COLLECTION, "reducto"))
+    assert names(parse="reducto") - names() == {parse_poller_name(COLLECTION)}
+    assert names(parse="reducto") == names(scans="reducto") == set(sensors_of(COLLECTION, parses_by_jobs=True))
 
 
 def test_a_dagster_run_that_submitted_is_green_and_materializes_nothing(
@@ -113,3 +113,15 @@ def test_a_dagster_run_that_submitted_is_green_and_materializes_nothing(
     parsed, extracted = observed["parsed_documents"], observed["extractions"]
     assert (parsed["parse_jobs"], parsed["parse_jobs_open"], parsed["parse_pages_billed"]) == (1, 1, 0)
     assert (extracted["result"], extracted["held_by"]) == ("submitted", "1 parse jobs (a.txt)")
+
+
+def test_a_key_that_the_service_refuses_makes_the_dagster_run_red_and_materializes_nothing(
+    place: Place, instance: dg.DagsterInstance, reducto: SandboxServer
+) -> None:
+    reducto.faults([{"kind": "status", "status": 401, "path": SUBMIT}])
+    place.add("scans", {"a.txt": "Model: R700\n\nPrice USD: 1000\n"}, parse="reducto")
+    place.scan()
+    ran = Orchestrator(instance).launch("scans", assets=["parsed_documents"])
+    assert (ran.succeeded, ran.materialized(), set(ran.observed())) == (False, {}, {"parsed_documents"})
+    assert "the parse service takes no job: HTTP 401" in ran.failure()
+    assert place.sql("SELECT status FROM parse_runs") == [{"status": "queued"}]

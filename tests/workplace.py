@@ -285,12 +285,12 @@ class Workplace:
         looked = look_after_batches(self.books.ledger, collection.name, settle_s=Timing().batch_settle_s)
         return [one.found for one in looked]
 
-    def finish(self, collection: Collection) -> Report:
+    def finish(self, collection: Collection, **timing: float) -> Report:
         """Let time go by, look after batches and run, again and again, until the extraction run is closed."""
         for _ in range(MOST_ROUNDS):
             self.later(ROUND_S)
             self.watch(collection)
-            report = self.run(collection)
+            report = self.run(collection, **timing)
             if report.result is not Result.SUBMITTED:
                 return report
         message = f"still not closed after {MOST_ROUNDS} rounds: {self.books.batches}"

@@ -197,26 +197,24 @@ class BatchSubmitter:
 
         A request that is refused is one bad document if another one passes, and a broken collection if not.
         """
+        refused: CallFailed | None = None
         for place, one in enumerate(part[:2]):
             failed = self._provider.validate(one.params)
             if failed is not None and POLICIES[failed.cause].remedy is Remedy.STOP:
                 raise LineStopped(f"{failed.cause}: {failed.message}")
             if failed is None or POLICIES[failed.cause].remedy is not Remedy.FINAL:
                 self._validated = True
-                self._refuse(part[:place], failed)
+                self._refuse(part[:place], refused)
                 return part[place:]
-            if place or len(part) == 1:
-                if place:
-                    raise LineStopped(f"the provider refuses the requests of this collection: {failed.message}")
-                self._refuse(part, failed)
-                return []
-        return part
+            refused = refused or failed
+        if len(part) > 1 and refused:
+            raise LineStopped(f"the provider refuses the requests of this collection: {refused.message}")
+        self._refuse(part, refused)
+        return []
 
-    def _refuse(self, refused: Sequence[Prepared], failed: CallFailed | None) -> None:
-        for one in refused:
-            why = failed or self._provider.validate(one.params)
-            message = why.message if why else "refused when it was checked"
-            one.end.give_up(Cause.INVALID_REQUEST, message)
+    def _refuse(self, prepared: Sequence[Prepared], failed: CallFailed | None) -> None:
+        for one in prepared:
+            one.end.give_up(Cause.INVALID_REQUEST, failed.message if failed else "refused when it was checked")
             self._session.drop(self._queue, one.claim.held)
 
     def _end_uncovered(self, reservation: Reservation, by_row: Mapping[Held, Prepared]) -> None:

@@ -34,6 +34,8 @@ from sensors.parse_watch import look_after_parse_jobs
 
 PROGRESS_EVERY_S = 5.0
 LOOK_EVERY_S = 0.5
+LONGEST_END_S = 10.0
+"""How long an interrupted pass waits for its worker's thread, after the worker was given time to end its calls."""
 FAULT_WAIT_S = 600.0
 """After a stopped line or a fault the sensors leave a set alone for this long: it needs a person, not another run."""
 
@@ -180,14 +182,15 @@ class SetRun:
             finally:
                 finished.set()
 
-        thread = threading.Thread(target=work, name="extract")
+        thread = threading.Thread(target=work, name="extract", daemon=True)
         thread.start()
         try:
             while not finished.wait(LOOK_EVERY_S):
                 self._progress(lambda: self._extract_line(run_id))
         except BaseException:
             self._interrupt(session, stop, run_id, finished)
-            thread.join()
+            # not longer: a batch that is being sent may take minutes to answer, and is found again by its reservation
+            thread.join(LONGEST_END_S)
             raise
         thread.join()
         outcome = outcomes[0]

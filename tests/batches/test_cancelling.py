@@ -11,8 +11,10 @@ from extraction_assets.workers.orders import Order, Result
 from extraction_core.errors import DocumentExtractionError
 from extraction_core.states import Select
 from resources.environment import Environment
-from tests.batches.support import CREATE, our_batches, our_requests
+from tests.batches.support import CREATE, RESULTS, assert_each_document_was_billed_once, our_batches, our_requests
 from tests.factories import some_files
+from tests.workers.test_interruption import interrupt
+from tests.workplace import ON_ONE_DATABASE
 
 if TYPE_CHECKING:
     from tests.workplace import Workplace
@@ -86,6 +88,35 @@ def test_a_reservation_is_cancelled_as_soon_as_it_is_found(workplace: Workplace)
     report = workplace.finish(collection)
     assert report.run is not None
     assert report.run["completed_count"] == 3  # it had ended by then, so everything is paid for, and kept
+
+
+@ON_ONE_DATABASE
+def test_an_interruption_while_a_batch_is_sent_ends_soon_and_the_batch_is_found_again(workplace: Workplace) -> None:
+    workplace.sandbox.faults([{"kind": "hold", "name": "sent", "path": CREATE}])
+    collection = workplace.collection(mode="batch")
+    child = workplace.child(collection, heartbeat_s=0.1)
+    workplace.sandbox.wait_until_held("sent")
+    interrupt(child)
+    assert [batch["state"] for batch in workplace.books.batches] == ["reserved"]
+    workplace.sandbox.release("sent")
+    assert workplace.finish(collection).result is Result.CLOSED
+    assert_each_document_was_billed_once(workplace, 3)
+
+
+@ON_ONE_DATABASE
+def test_an_interruption_while_collecting_gives_the_batch_back(workplace: Workplace) -> None:
+    collection = workplace.collection(mode="batch")
+    workplace.run(collection)
+    workplace.later(60)
+    workplace.watch(collection)
+    workplace.sandbox.faults([{"kind": "pause", "lines": 1, "name": "half way", "path": RESULTS}])
+    child = workplace.child(collection, heartbeat_s=0.1)
+    workplace.sandbox.wait_until_held("half way")
+    interrupt(child)
+    assert [(batch["state"], batch["status"]) for batch in workplace.books.batches] == [("ended", "queued")]
+    workplace.sandbox.release("half way")
+    assert workplace.run(collection).result is Result.CLOSED
+    assert_each_document_was_billed_once(workplace, 3)
 
 
 def test_what_is_not_at_the_provider_cannot_be_cancelled(workplace: Workplace) -> None:

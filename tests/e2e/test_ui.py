@@ -120,7 +120,7 @@ def test_a_set_that_is_launched_in_the_ui_turns_green_and_its_files_are_right(
 def test_a_mistake_in_a_collection_is_shown_with_the_words_of_the_terminal(tmp_path: Path) -> None:
     project = ProjectCopy(tmp_path)
     file = project.defs / "invoices" / "defs.yaml"
-    file.write_text(file.read_text().replace("mode: realtime", "mode: batch"))
+    file.write_text(file.read_text().replace("mode: realtime", "mode: slow"))
     with pytest.raises(ConfigurationError) as caught:
         load_collection(file)
     variables = {**os.environ, "PYTHONPATH": str(project.root), "DAGSTER_HOME": str(project.dagster_home)}

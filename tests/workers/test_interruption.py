@@ -35,6 +35,7 @@ def at_work(workplace: Workplace, collection: Collection, *, cancelled: bool = F
 
 
 def interrupt(child: ForkServerProcess, number: int = signal.SIGINT) -> int:
+    """Interrupt a child. Returns its exit code."""
     assert child.pid is not None
     os.kill(child.pid, number)
     return processes.end_of(child)

@@ -3,6 +3,8 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do command 
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# compiled once at set-up: a Dagster run is a process of its own and would compile them each time
+PACKAGES := extraction_assets extraction_core resources sensors sandbox
 
 MODE ?= realtime
 
@@ -24,6 +26,7 @@ $(READY): requirements.lock pyproject.toml
 	  $(BIN)/python -m pip install --quiet --no-deps --require-hashes -r requirements.lock && \
 	  $(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable . ; \
 	fi
+	$(BIN)/python -m compileall -q $(PACKAGES)
 	@touch $@
 
 demo: $(READY) ## Extract the sample documents through Dagster (MODE=batch: by message batches); without a key, the sandbox answers

@@ -23,7 +23,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each of the hundreds of children compiles all modules anew
+
 BOTH_DATABASES = ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
+
+
+LONGEST = ("tests/e2e/test_demo.py", "tests/sensors/test_daemon.py")
+"""Begun first: one of them begun last would be waited for by everybody."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the longest tests first; each test process takes from the front of its share."""
+    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
 
 
 class MakeLedger(Protocol):

@@ -9,16 +9,17 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import psutil
 import sqlalchemy as sa
 
 from benchmarks.report import show, timed
@@ -43,6 +44,7 @@ PROVIDER_ID = "msgbatch_benchmark"
 PROSE = "A line of text that a real answer might quote from its document. " * 34
 """Makes a line about 2.5 KB, so that 100,000 of them are the 250 MB that the provider allows."""
 SLICE = 5_000
+SAMPLE_S = 0.02
 SERVER = """
 import http.server, json, os, sys
 batch, results = sys.argv[1], sys.argv[2]
@@ -117,12 +119,33 @@ def _child(what: str, folder: str, url: str) -> dict[str, Any]:
         provider = BatchProvider(Access(api_key="k", auth_token=None, base_url=address))
         work = _floor if what == "floor" else _collecting
         ready = work(Path(folder), url, provider)
-        idle = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        seconds = timed(ready)
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        with _watched_memory() as memory:
+            seconds = timed(ready)
         provider.close()
     size = (Path(folder) / "results.jsonl").stat().st_size
-    return {"seconds": seconds, "memory_mb": round((peak - idle) / 1024, 1), "bytes": size}
+    return {"seconds": seconds, "memory_mb": round((max(memory) - memory[0]) / 1e6, 1), "bytes": size}
+
+
+@contextmanager
+def _watched_memory() -> Iterator[list[int]]:
+    """Sample this process's memory while the block runs; the first sample is what it has when idle.
+
+    The kernel's own high-water mark is no use: a child begins with that of the process it was forked from.
+    """
+    process, ended = psutil.Process(), threading.Event()
+    samples = [process.memory_info().rss]
+
+    def sample() -> None:
+        while not ended.wait(SAMPLE_S):
+            samples.append(process.memory_info().rss)
+
+    thread = threading.Thread(target=sample, daemon=True)
+    thread.start()
+    try:
+        yield samples
+    finally:
+        ended.set()
+        thread.join()
 
 
 @contextmanager

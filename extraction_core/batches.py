@@ -31,6 +31,8 @@ NONCE_BYTES = 8
 CUSTOM_ID = re.compile(r"([0-9a-f]{16})-([1-9][0-9]{0,18})")
 RESULTS_KEPT_DAYS = 29
 """Days after creation for which the provider keeps results."""
+OVERDUE_S = 25 * 3600.0
+"""A batch expires after 24 hours; one that has not ended an hour later never will."""
 LONGEST_NAME = 64
 LONGEST_DETAIL = 500
 

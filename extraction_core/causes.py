@@ -44,6 +44,7 @@ class Cause(StrEnum):
     # the message batch brought no answer
     BATCH_EXPIRED = "batch_expired"
     BATCH_LOST = "batch_lost"
+    BATCH_CANCELLED = "batch_cancelled"
     MISSING_FROM_RESULTS = "missing_from_results"
     UNKNOWN_RESULT = "unknown_result"
     CUSTOM_ID_MISMATCH = "custom_id_mismatch"
@@ -108,6 +109,7 @@ POLICIES: Mapping[Cause, Policy] = {
     Cause.SCHEMA_MISMATCH: Policy(remedy=Remedy.ASK_AGAIN),
     Cause.BATCH_EXPIRED: Policy(remedy=Remedy.WAIT, counted=False),
     Cause.BATCH_LOST: Policy(remedy=Remedy.FINAL, cost_known=False),
+    Cause.BATCH_CANCELLED: Policy(remedy=Remedy.FINAL, counted=False),
     Cause.MISSING_FROM_RESULTS: Policy(remedy=Remedy.RETRY, cost_known=False),
     Cause.UNKNOWN_RESULT: Policy(remedy=Remedy.FINAL, cost_known=False),
     Cause.CUSTOM_ID_MISMATCH: Policy(remedy=Remedy.FINAL, counted=False),

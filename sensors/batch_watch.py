@@ -9,16 +9,20 @@ reservation. Loads no dagster: the terminal looks after batches too.
 from __future__ import annotations
 
 import logging
+import os
+import socket
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from extraction_core.batches import AT_PROVIDER, BatchSeen, BatchState, nonce_of
+from extraction_core.batches import AT_PROVIDER, OVERDUE_S, BatchSeen, BatchState, nonce_of, read_result_line
 from extraction_core.calls import CallFailed
 from extraction_core.causes import Cause
+from resources.extraction.access import access_from
 from resources.ledger import Ledger
 from resources.ledger.queue import Held
 
@@ -27,6 +31,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+MOST_LOOKS = 50
+LOOK_SECONDS = 20.0
+"""Well under Dagster's 60 s for a tick."""
 LOOK_LEASE_S = 120.0
 LOOK_EVERY_S = 30.0
 LONGEST_WAIT_S = 600.0
@@ -37,7 +44,8 @@ NOT_FOUND_GRACE_S = 3600.0
 """A batch that was created a moment ago may not be found yet; one that is not found for an hour is gone."""
 CANCEL_DEADLINE_S = 3600.0
 """Cancelling takes seconds; a batch that has not ended an hour after it was asked never will."""
-OVERDUE_S = 25 * 3600.0
+LINES_OF_A_CANDIDATE = 100
+"""Read to find our nonce: every line of ours has it, but a line may be broken, or one that nobody asked for."""
 LOOKS_WITHOUT_CANDIDATE = 2
 
 
@@ -88,7 +96,7 @@ class BatchWatch:
         for batch in self._batches.due(self._collection, most):
             if time.monotonic() > deadline:
                 break
-            if batch["state"] in AT_PROVIDER and (found := self.look_at(batch)):
+            if found := self.look_at(batch):
                 looked.append(Looked(batch=batch, found=found))
         return looked
 
@@ -157,9 +165,9 @@ class BatchWatch:
         for seen in candidates:
             match = self._match(seen, batch["nonce"])
             if match is Match.OURS:
-                self._batches.saw(held, seen, wait_s=LOOK_EVERY_S, overdue_s=OVERDUE_S)
+                adopted = self._batches.saw(held, seen, wait_s=LOOK_EVERY_S, overdue_s=OVERDUE_S)
                 log.info("message batch %s was found: it is %s", batch["batch_id"], seen.provider_id)
-                return f"adopted as {seen.provider_id}"
+                return f"adopted as {seen.provider_id}" if adopted else "superseded"
             matches.add(match)
         if matches & {Match.RUNNING, Match.UNANSWERED}:
             self._batches.put_back(held, LOOK_EVERY_S, message="waits for batches of the same size to end")
@@ -176,16 +184,38 @@ class BatchWatch:
         return "not in the provider's list so far"
 
     def _match(self, seen: BatchSeen, nonce: str) -> Match:
-        """Read the first line of a candidate's results: every custom id holds the nonce of its reservation."""
+        """Read the first lines of a candidate's results: every custom id holds the nonce of its reservation."""
         from resources.extraction.batches import ResultsUnreadable  # noqa: PLC0415 - loads the SDK, as the provider did
 
         if seen.state is not BatchState.ENDED:
             return Match.RUNNING
         try:
             with self._provider.result_lines(seen.provider_id) as lines:
-                first = next(lines, None)
+                first = list(islice(lines, LINES_OF_A_CANDIDATE))
         except ResultsUnreadable as error:
             return Match.UNREADABLE if error.gone else Match.UNANSWERED
-        if first is None:
-            return Match.UNREADABLE
-        return Match.OURS if nonce_of(first) == nonce else Match.OTHER
+        if any(nonce_of(line) == nonce for line in first):
+            return Match.OURS
+        return Match.OTHER if any(map(read_result_line, first)) else Match.UNANSWERED
+
+
+def look_after_batches(
+    ledger: Ledger, collection: str, *, settle_s: float, seconds: float = LOOK_SECONDS
+) -> list[Looked]:
+    """Look at the open batches of a collection that are due.
+
+    Raises:
+        ConfigurationError: there are some, but neither a key nor an address to reach the provider.
+    """
+    ledger.batches.reclaim_abandoned(collection, settle_s)
+    if not ledger.batches.due(collection, 1):
+        return []
+    from resources.extraction.batches import BatchProvider  # noqa: PLC0415 - loads the SDK, which takes seconds
+
+    provider = BatchProvider(access_from())
+    try:
+        watcher = f"poller {socket.gethostname()} {os.getpid()}"
+        watch = BatchWatch(ledger, collection, provider, watcher, settle_s=settle_s)
+        return watch.look(most=MOST_LOOKS, seconds=seconds)
+    finally:
+        provider.close()

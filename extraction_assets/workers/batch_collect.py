@@ -22,7 +22,7 @@ from extraction_core.batches import BatchState, Outcome, ResultLine, read_result
 from extraction_core.calls import CallFailed
 from extraction_core.causes import POLICIES, Cause
 from extraction_core.collection import Collection
-from extraction_core.errors import OutputPathError, OutputStoreFullError
+from extraction_core.errors import OutputPathError
 from extraction_core.pricing import cost_usd, token_usage
 from resources.extraction.batches import BatchProvider, ResultsUnreadable
 from resources.ledger.attempts import Answer
@@ -44,7 +44,6 @@ PATIENT_PASSES = 3
 READ_AGAIN_S = 60.0
 READ_AGAIN_FACTOR = 10
 MISSING_RETRY_S = 60.0
-DEFECT_RETRY_S = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,14 +144,14 @@ class BatchCollector:
 
     def _read(self, batch: Mapping[str, Any], sent: Mapping[str, SentRequest], reading: Reading) -> int:
         """Read the results once. Returns how many lines there were."""
-        count = 0
+        count, last = 0, b""
         with self._provider.result_lines(batch["provider_id"]) as lines, ThreadPoolExecutor(RECORDERS) as recorders:
             for part in slices(lines, SLICE):
-                count += len(part) - (read_result_line(part[-1]) is None)  # the last line may be half of one
+                count, last = count + len(part), part[-1]
                 self._take_in(batch, sent, list(fresh_lines(part, reading)), recorders)
                 if self._stopped():
                     break
-        return count
+        return count - (count > 0 and read_result_line(last) is None)  # the last line may be half of one
 
     def _take_in(
         self,
@@ -201,30 +200,24 @@ class BatchCollector:
     def _end_row(self, one: Arrived) -> None:
         """Bring one row to its end. What is wrong with it is its own affair: the others go on."""
         line, request, end = one.line, one.request, one.end(self._tools, self._collection)
-        try:
+        with end.edge():
             if one.body is not None:
                 self._note(derive_or_decide(end, request.attempt_id, one.body))
             elif line.outcome is Outcome.CANCELED:
-                self._close(line, request, Cause.SERVER_ERROR, counted=False)
+                self._close(line, request, Cause.BATCH_CANCELLED)
                 self._tools.ledger.results.record_cancelled(one.held, line.detail)
             else:
                 cause = line.cause or Cause.UNKNOWN_RESULT
-                self._close(line, request, cause, counted=POLICIES[cause].counted)
+                self._close(line, request, cause)
                 self._note(settle(end, CallFailed(cause=cause, message=line.detail)))
-        except OutputStoreFullError:
-            raise
-        except OutputPathError as error:
-            end.give_up(Cause.OUTPUT_NOT_WRITTEN, str(error))
-        except Exception as error:  # the worker's edge: an unknown defect must cost one row, not its neighbours
-            log.exception("%s failed", one.row["document_key"])
-            end.give_up(Cause.WORKER_ERROR, f"{type(error).__name__}: {error}", next_retry_s=DEFECT_RETRY_S)
 
-    def _close(self, line: ResultLine, request: SentRequest, cause: Cause, *, counted: bool) -> None:
+    def _close(self, line: ResultLine, request: SentRequest, cause: Cause) -> None:
         """Close the attempt of a request without an answer: by the provider's rules it was not billed."""
         attempts = self._tools.ledger.attempts
         if line.outcome is Outcome.UNKNOWN:
             attempts.abandoned(request.attempt_id, line.custom_id, cause=cause, message=line.detail)
             return
+        counted = POLICIES[cause].counted
         attempts.failed(
             request.attempt_id, line.custom_id, cause=cause, message=line.detail, counted=counted, request_id=None
         )
@@ -250,7 +243,8 @@ class BatchCollector:
                 if (row := rows.get(result_id)) is not None:
                     body = self._requests.response_of(sent[name].attempt_id)
                     end = RowEnd(self._tools, self._collection, Held(result_id, row["generation"]), row)
-                    self._note(derive_or_decide(end, sent[name].attempt_id, body))
+                    with end.edge():
+                        self._note(derive_or_decide(end, sent[name].attempt_id, body))
 
     def _fail_missing(
         self, batch: Mapping[str, Any], sent: Mapping[str, SentRequest], missing: Sequence[str], reading: Reading

@@ -18,13 +18,13 @@ from extraction_assets.workers.lost_texts import LostTexts
 from extraction_assets.workers.row_end import RowEnd
 from extraction_assets.workers.session import WorkerSession
 from extraction_assets.workers.tools import Tools
-from extraction_core.batches import BatchSeen, BatchState, custom_id, new_nonce
+from extraction_core.batches import OVERDUE_S, BatchSeen, BatchState, custom_id, new_nonce
 from extraction_core.calls import CallFailed
 from extraction_core.causes import POLICIES, Cause, Remedy
 from extraction_core.collection import MB, Collection
 from extraction_core.errors import ConfigurationError
 from extraction_core.failpoints import Failpoint
-from extraction_core.retry import StopLine
+from extraction_core.retry import GiveUp, RetryRules, StopLine
 from resources.extraction.batches import BatchProvider, CreateRefused, CreateUnclear
 from resources.ledger.queue import Claimed, Held
 from resources.ledger.reservations import BatchOrder, PlannedRequest, Reservation
@@ -33,8 +33,6 @@ log = logging.getLogger(__name__)
 
 SLICE = 200
 FIRST_LOOK_S = 10.0
-OVERDUE_S = 25 * 3600.0
-"""A batch expires after 24 hours; one that has not ended an hour later never will."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,12 +137,9 @@ class BatchSubmitter:
     def _prepare(self, claim: Claimed) -> Prepared | None:
         """Return a row's request; None when the row ended or waits to be parsed. A defect of ours is one failed row."""
         end = RowEnd(self._tools, self._collection, claim.held, claim.row)
-        try:
+        ready = None
+        with end.edge():
             ready = self._build(claim, end)
-        except Exception as error:  # the worker's edge: an unknown defect must cost one row, not its neighbours
-            log.exception("%s failed", claim.row["document_key"])
-            end.give_up(Cause.WORKER_ERROR, f"{type(error).__name__}: {error}", next_retry_s=60.0)
-            ready = None
         if ready is None:
             self._session.drop(self._queue, claim.held)
         return ready
@@ -221,7 +216,8 @@ class BatchSubmitter:
         """Derive from answers that are kept already; end what may not be asked any more; give back what must wait."""
         most = self._collection.settings.max_attempts
         for held, (attempt_id, body) in reservation.kept.items():
-            derive_or_decide(by_row[held].end, attempt_id, body)
+            with by_row[held].end.edge():
+                derive_or_decide(by_row[held].end, attempt_id, body)
         for held, counted in reservation.exhausted.items():
             message = f"{counted} of {most} attempts are used for this question"
             by_row[held].end.give_up(Cause.EXHAUSTED, message)
@@ -291,6 +287,8 @@ def derive_or_decide(end: RowEnd, attempt_id: int, body: str) -> str | None:
 def settle(end: RowEnd, failed: CallFailed, judged: int | None = None) -> str | None:
     """Decide and carry out what follows from a failed try; see :func:`derive_or_decide`."""
     decision = end.decide(failed)
+    if isinstance(decision, StopLine) and end.refusals + 1 >= RetryRules().max_refusals_to_serve:
+        decision = GiveUp(next_retry_s=None)  # each time a person was told; a batch of it is not made for ever
     if isinstance(decision, StopLine):
         end.requeue(failed.cause, failed.message, 0.0, judged=judged, refused=True)
         return f"{failed.cause}: {failed.message}"

@@ -7,21 +7,25 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from extraction_assets.workers.asking import Asking
 from extraction_assets.workers.tools import Tools
 from extraction_core.answers import Rejected, judge, read_message
 from extraction_core.calls import CallFailed
-from extraction_core.causes import POLICIES, Remedy
+from extraction_core.causes import POLICIES, Cause, Remedy
 from extraction_core.collection import Collection
+from extraction_core.errors import OutputPathError, OutputStoreFullError
 from extraction_core.retry import Decision, GiveUp, History, Requeue, RetryRules, decide
 from resources.ledger.queue import Held
 from resources.ledger.results import Failed
 from resources.recorder import Recording
 
 log = logging.getLogger(__name__)
+
+DEFECT_RETRY_S = 60.0
 
 
 class RowEnd:
@@ -37,6 +41,23 @@ class RowEnd:
     def __init__(self, tools: Tools, collection: Collection, held: Held, row: Mapping[str, Any]) -> None:
         self._tools, self._collection, self._held, self._row = tools, collection, held, row
         self.asking = Asking(collection.question, row)
+
+    @contextmanager
+    def edge(self) -> Generator[None]:
+        """Let whatever goes wrong with this row end it failed and nothing else: a bad row never costs a neighbour.
+
+        Raises:
+            OutputStoreFullError: that is the machine's fault, and the next row would meet it too.
+        """
+        try:
+            yield
+        except OutputStoreFullError:
+            raise
+        except OutputPathError as error:
+            self.give_up(Cause.OUTPUT_NOT_WRITTEN, str(error))
+        except Exception as error:  # a defect of ours
+            log.exception("%s failed", self._row["document_key"])
+            self.give_up(Cause.WORKER_ERROR, f"{type(error).__name__}: {error}", next_retry_s=DEFECT_RETRY_S)
 
     def judge(self, attempt_id: int, body: str) -> Recording | CallFailed:
         """Judge a kept answer: what is to be written, or why it cannot be used."""
@@ -79,6 +100,11 @@ class RowEnd:
             max_attempts=self._collection.settings.max_attempts, retry_in_run_s=self._tools.timing.retry_in_run_s
         )
         return decide(failed.cause, history, rules, jitter=random.random(), retry_after_s=failed.retry_after_s)
+
+    @property
+    def refusals(self) -> int:
+        """How often the provider did not serve this row before."""
+        return self._row["refusals_to_serve"]
 
     def carry_out(self, decision: Requeue | GiveUp, failed: CallFailed, judged: int | None = None) -> None:
         """Write down what was decided; ``judged`` is the attempt whose answer was found unusable, if there was one."""

@@ -9,7 +9,7 @@ import pytest
 
 from extraction_assets.workers.orders import Result
 from extraction_core.failpoints import Failpoint
-from tests.batches.support import CREATE, add_decoys, assert_each_document_was_billed_once, our_batches
+from tests.batches.support import CREATE, RESULTS, add_decoys, assert_each_document_was_billed_once, our_batches
 from tests.workplace import ROUND_S
 
 if TYPE_CHECKING:
@@ -147,6 +147,24 @@ def test_a_candidate_that_can_no_longer_be_read_makes_the_reservation_lost(workp
     (run,) = workplace.books.runs
     assert (run["status"], run["failed_count"], run["unknown_cost_count"]) == ("failed", 3, 3)
     assert len(our_batches(workplace.sandbox)) == 1
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [{"kind": "broken_line", "lines": 0}, {"kind": "cut", "lines": 0, "how": "line_end"}],
+    ids=["begins with a broken line", "is cut before its first line"],
+)
+def test_a_candidate_whose_results_come_damaged_is_not_taken_for_another(
+    workplace: Workplace, fault: dict[str, Any]
+) -> None:
+    fault_at_create(workplace, {"kind": "drop", "when": "after"})
+    workplace.sandbox.faults([{**fault, "path": RESULTS, "times": 2}])
+    collection = workplace.collection(mode="batch")
+    workplace.run(collection)
+    assert workplace.finish(collection).result is Result.CLOSED
+    assert len(our_batches(workplace.sandbox)) == 1
+    assert [batch["state"] for batch in workplace.books.batches] == ["collected"]
+    assert_each_document_was_billed_once(workplace, 3)
 
 
 def test_a_list_that_cannot_be_read_concludes_nothing(workplace: Workplace) -> None:

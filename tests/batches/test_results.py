@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import shutil
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from extraction_assets.workers import batch_collect
 from extraction_assets.workers.orders import Result
+from extraction_core.failpoints import Failpoint
+from tests import processes
 from tests.batches.support import CREATE, RESULTS, assert_each_document_was_billed_once, our_batches, our_requests
 from tests.core.handed_cases import CASES, needs_cases
 from tests.factories import some_files
+from tests.processes import KillAt
 from tests.workplace import ON_ONE_DATABASE
 
 if TYPE_CHECKING:
@@ -155,6 +160,64 @@ def test_a_request_that_expires_every_time_is_given_up_in_the_end(workplace: Wor
     assert (report.run["completed_count"], workplace.books.result("r701.md")["reason"]) == (2, "batch_expired")
     assert workplace.books.result("r701.md")["retryable"]
     assert len(our_batches(workplace.sandbox)) <= 3
+
+
+@ON_ONE_DATABASE
+def test_a_refusal_of_the_account_in_the_results_stops_the_line_and_makes_no_batch_for_ever(
+    workplace: Workplace,
+) -> None:
+    error = {"kind": "errored", "error": "not_found_error", "message": "model: no such model", "match": "R701"}
+    workplace.sandbox.faults([{**error, "path": CREATE, "times": None}])
+    collection = submitted(workplace, 2)
+    stopped = 0
+    while workplace.books.result("r701.md")["status"] != "failed":
+        workplace.later(60)
+        workplace.watch(collection)
+        stopped += workplace.run(collection).result is Result.LINE_STOPPED
+    assert (workplace.books.result("r701.md")["reason"], stopped) == ("model_not_found", 7)
+    assert len(our_batches(workplace.sandbox)) == 8
+
+
+@ON_ONE_DATABASE
+def test_a_broken_line_at_the_end_of_a_slice_is_a_line_like_any_other(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch_collect, "SLICE", 2)
+    collection = submitted(workplace, 3)
+    workplace.sandbox.faults([{"kind": "broken_line", "lines": 1, "times": None, "path": RESULTS}])
+    workplace.later(60)
+    workplace.watch(collection)
+    report = workplace.run(collection)
+    assert report.run is not None
+    assert (report.run["completed_count"], report.run["failed_count"]) == (2, 1)
+
+
+def test_a_path_that_cannot_be_written_costs_one_row_also_where_a_dead_collector_left_off(
+    workplace: Workplace,
+) -> None:
+    collection = submitted(workplace, 3)
+    workplace.later(60)
+    workplace.watch(collection)
+    child = workplace.child(collection, KillAt(Failpoint.BEGIN_COMPLETE))
+    assert processes.end_of(child) == -9
+    in_the_way = workplace.home / "outputs" / "servers" / "dell" / "r701.md"
+    shutil.rmtree(in_the_way)
+    in_the_way.write_text("a file where a folder must be")
+    report = workplace.finish(collection)
+    assert report.run is not None
+    assert (report.run["completed_count"], report.run["failed_count"]) == (2, 1)
+    assert workplace.books.result("r701.md")["reason"] == "output_not_written"
+    assert_each_document_was_billed_once(workplace, 3)
+
+
+def test_a_request_that_was_cancelled_at_the_provider_says_so_and_costs_nothing(workplace: Workplace) -> None:
+    workplace.sandbox.faults([{"kind": "canceled", "match": "R701", "path": CREATE}])
+    collection = submitted(workplace, 2)
+    report = workplace.finish(collection)
+    assert report.run is not None
+    assert (report.run["completed_count"], report.run["cancelled_count"]) == (1, 1)
+    (attempt,) = [row for row in workplace.books.attempts if row["status"] == "failed"]
+    assert (attempt["reason"], attempt["cost_usd"], attempt["counted"]) == ("batch_cancelled", Decimal(0), False)
 
 
 def test_results_are_gone_after_29_days_and_that_is_said_once(workplace: Workplace) -> None:

@@ -6,54 +6,24 @@ It costs one query while no batch is open, and it runs for collections in any mo
 
 from __future__ import annotations
 
-import os
-import socket
-
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
-from extraction_core.batches import AT_PROVIDER
 from resources.environment import read_environment
-from resources.extraction.access import access_from
 from resources.ledger import Ledger
 from resources.ledger.launches import DueSet
-from sensors.batch_watch import BatchWatch, Looked
+from sensors.batch_watch import look_after_batches
 from sensors.door import LAUNCH_LEASE_S, HeldBack, Launch, Unanswered, request_run
 from sensors.probe import InFlight, InFlightProbe
-from sensors.run_requests import missing_partitions, run_requests
+from sensors.run_requests import poll_result
 from sensors.target import SensorTarget
 
 INTERVAL_S = 15
-MOST_LOOKS = 50
-LOOK_SECONDS = 20.0
-"""Well under Dagster's 60 s for a tick."""
 
 
 def poller_name(collection: str) -> str:
     """Return the name of a collection's poller."""
     return f"{collection}_batch_poller"
-
-
-def look_after_batches(
-    ledger: Ledger, collection: str, *, settle_s: float, seconds: float = LOOK_SECONDS
-) -> list[Looked]:
-    """Look at the open batches of a collection that are due.
-
-    Raises:
-        ConfigurationError: there are some, but neither a key nor an address to reach the provider.
-    """
-    ledger.batches.reclaim_abandoned(collection, settle_s)
-    if not any(batch["state"] in AT_PROVIDER for batch in ledger.batches.due(collection, MOST_LOOKS)):
-        return []
-    from resources.extraction.batches import BatchProvider  # noqa: PLC0415 - loads the SDK, which takes seconds
-
-    provider = BatchProvider(access_from())
-    try:
-        watcher = f"poller {socket.gethostname()} {os.getpid()}"
-        watch = BatchWatch(ledger, collection, provider, watcher, settle_s=settle_s)
-        return watch.look(most=MOST_LOOKS, seconds=seconds)
-    finally:
-        provider.close()
 
 
 def request_collecting(ledger: Ledger, instance: dg.DagsterInstance, target: SensorTarget) -> list[Launch | HeldBack]:
@@ -101,16 +71,6 @@ def build_batch_poller(
             answers = request_collecting(ledger, context.instance, target)
         finally:
             ledger.close()
-        held_back = [one for one in answers if isinstance(one, HeldBack)]
-        for line in [*map(str, looked), *(f"{one.due.document_set.folder}: {one.reason}" for one in held_back)]:
-            context.log.info(line)
-        launches = [one for one in answers if isinstance(one, Launch)]
-        keys = [launch.due.document_set.partition_key for launch in launches]
-        told = f"{len(looked)} batches looked at, {len(launches)} collecting runs asked for"
-        return dg.SensorResult(
-            run_requests=run_requests(target, launches),
-            dynamic_partitions_requests=missing_partitions(context.instance, target, keys),
-            skip_reason=None if launches else dg.SkipReason(told),
-        )
+        return poll_result(context, target, looked, answers)
 
     return batch_poller

@@ -14,7 +14,7 @@ from resources.output import ParsedStore
 from sensors.batch_poller import due_set, look_at_runs
 from sensors.door import LAUNCH_LEASE_S, HeldBack, Launch, request_run
 from sensors.parse_watch import look_after_parse_jobs
-from sensors.run_requests import missing_partitions, run_requests
+from sensors.run_requests import poll_result
 from sensors.target import SensorTarget
 
 INTERVAL_S = 15
@@ -57,16 +57,6 @@ def build_parse_poller(
             answers = request_extracting(ledger, context.instance, target)
         finally:
             ledger.close()
-        held_back = [one for one in answers if isinstance(one, HeldBack)]
-        for line in [*map(str, looked), *(f"{one.due.document_set.folder}: {one.reason}" for one in held_back)]:
-            context.log.info(line)
-        launches = [one for one in answers if isinstance(one, Launch)]
-        keys = [launch.due.document_set.partition_key for launch in launches]
-        told = f"{len(looked)} parse jobs looked at, {len(launches)} runs asked for"
-        return dg.SensorResult(
-            run_requests=run_requests(target, launches),
-            dynamic_partitions_requests=missing_partitions(context.instance, target, keys),
-            skip_reason=None if launches else dg.SkipReason(told),
-        )
+        return poll_result(context, target, looked, answers)
 
     return parse_poller

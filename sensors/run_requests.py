@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import dagster as dg
 
 from extraction_core.states import Select
-from sensors.door import Launch
+from sensors.door import HeldBack, Launch
 from sensors.target import LAUNCH_TAG, SELECT_TAG, SensorTarget
 
 
@@ -38,3 +38,22 @@ def missing_partitions(
     known = set(instance.get_dynamic_partitions(target.partitions_name))
     new = sorted(set(keys) - known)
     return [target.partitions.build_add_request(new)] if new else []
+
+
+def poll_result(
+    context: dg.SensorEvaluationContext,
+    target: SensorTarget,
+    looked: Sequence[object],
+    answers: Sequence[Launch | HeldBack],
+) -> dg.SensorResult:
+    """Return what a poller's tick comes to: a line for each look and each set held back, a run for each launch."""
+    held_back = [one for one in answers if isinstance(one, HeldBack)]
+    for line in [*map(str, looked), *(f"{one.due.document_set.folder}: {one.reason}" for one in held_back)]:
+        context.log.info(line)
+    launches = [one for one in answers if isinstance(one, Launch)]
+    keys = [launch.due.document_set.partition_key for launch in launches]
+    return dg.SensorResult(
+        run_requests=run_requests(target, launches),
+        dynamic_partitions_requests=missing_partitions(context.instance, target, keys),
+        skip_reason=None if launches else dg.SkipReason(f"{len(looked)} looked at, no run asked for"),
+    )

@@ -32,7 +32,7 @@ from resources.ledger.tables import (
     workers,
 )
 from resources.parsing import LocalParseProvider
-from sensors.batch_poller import look_after_batches
+from sensors.batch_watch import look_after_batches
 from tests import processes
 from tests.factories import a_collection, a_tools
 

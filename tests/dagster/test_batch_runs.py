@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from resources.environment import read_environment
 from resources.ledger import Ledger
-from sensors.batch_poller import look_after_batches
+from sensors.batch_watch import look_after_batches
 from tests.dagster.support import Place, documents, orchestrating
 
 if TYPE_CHECKING:

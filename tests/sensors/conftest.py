@@ -13,7 +13,7 @@ from extraction_assets.sensor_targets import sensor_target
 from tests.dagster.support import Place
 from tests.factories import a_collection
 from tests.sensors.support import PROJECT_ROOT, Watch, forget_everything
-from tests.workplace import KeptOpen, Workplace
+from tests.workplace_fixtures import parser, workplace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from resources.ledger import Ledger
     from tests.sandbox_server import SandboxServer
 
+__all__ = ["parser", "workplace"]
 FOLDER = Path(__file__).parent
 OF_DAGSTER = "ignore:The `__fields__` attribute is deprecated:pydantic.warnings.PydanticDeprecatedSince20"
 """Dagster 1.13 reads the fields of a resource by pydantic's old name."""
@@ -61,22 +62,6 @@ def environment(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def watch(ledger: Ledger, instance: dg.DagsterInstance, tmp_path: Path, environment: None) -> Watch:  # noqa: ARG001 - read by what is watched
     """One collection, whose document sets a test registers and whose Dagster runs it makes up."""
     return Watch(ledger, instance, sensor_target(a_collection(tmp_path / "docs", {})))
-
-
-@pytest.fixture(scope="session")
-def parser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KeptOpen]:
-    """A parse provider whose server is up, for all tests of this process."""
-    provider = KeptOpen(scratch_folder=tmp_path_factory.mktemp("scratch"))
-    provider.parse(b"text", "first.txt")
-    yield provider
-    provider.close()
-
-
-@pytest.fixture
-def workplace(tmp_path: Path, database_url: str, sandbox: SandboxServer, parser: KeptOpen) -> Iterator[Workplace]:
-    """A home, a ledger and a sandbox."""
-    with Workplace(tmp_path, database_url, sandbox, parser) as place:
-        yield place
 
 
 @pytest.fixture

@@ -194,6 +194,28 @@ def test_a_batch_that_is_too_large_for_the_server_is_made_smaller(workplace: Wor
     assert workplace.finish(collection).result is Result.CLOSED
 
 
+@ON_ONE_DATABASE
+def test_a_request_that_is_too_large_for_the_server_by_itself_is_one_failed_row(workplace: Workplace) -> None:
+    workplace.sandbox.faults([{"kind": "status", "status": 413, "path": CREATE, "times": 2}])
+    collection = workplace.collection(some_files(2), mode="batch")
+    workplace.run(collection)
+    report = workplace.finish(collection)
+    assert report.run is not None
+    assert (report.run["completed_count"], report.run["failed_count"]) == (1, 1)
+    (failed,) = [row for row in workplace.books.results if row["status"] == "failed"]
+    assert (failed["reason"], "alone" in failed["message"]) == ("too_long", True)
+
+
+def test_the_next_look_is_due_when_the_provider_says(workplace: Workplace) -> None:
+    workplace.sandbox.batch_seconds(None)
+    collection = workplace.collection(mode="batch")
+    workplace.run(collection)
+    workplace.later(60)
+    workplace.watch(collection)
+    (batch,) = workplace.books.batches
+    assert 10_000 <= batch["due_ms"] - batch["claimed_ms"] < 20_000
+
+
 def test_the_budget_of_a_run_lets_no_request_through_that_it_cannot_pay(workplace: Workplace) -> None:
     collection = workplace.collection(some_files(4), mode="batch", max_cost_usd="0.0015", max_output_tokens=2000)
     workplace.run(collection)

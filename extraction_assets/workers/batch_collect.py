@@ -126,8 +126,8 @@ class BatchCollector:
                 reading.ended(self._read(batch, sent, reading))
             except ResultsUnreadable as error:
                 failure = str(error)
-                if error.gone:
-                    return self._batches.lose(held, failure)
+                if error.gone:  # for ever; that hurts nobody if every answer was kept before
+                    return self._batches.collected(held, failure) or self._batches.lose(held, failure)
             missing = [name for name in sent if name not in reading.seen]
             if not missing or reading.complete >= COMPLETE_READS:
                 self._fail_missing(batch, sent, missing, reading)

@@ -210,6 +210,19 @@ def test_a_path_that_cannot_be_written_costs_one_row_also_where_a_dead_collector
     assert_each_document_was_billed_once(workplace, 3)
 
 
+def test_answers_that_a_dead_collector_kept_are_used_although_the_results_are_gone(workplace: Workplace) -> None:
+    collection = submitted(workplace, 3)
+    workplace.later(60)
+    workplace.watch(collection)
+    assert processes.end_of(workplace.child(collection, KillAt(Failpoint.BEGIN_COMPLETE))) == -9
+    workplace.sandbox.advance(30 * 86_400)
+    report = workplace.finish(collection)
+    assert report.run is not None
+    assert (report.run["status"], report.run["completed_count"]) == ("completed", 3)
+    assert (report.run["cost_usd"], report.run["unknown_cost_count"]) == (workplace.sandbox.billed_usd, 0)
+    assert [batch["state"] for batch in workplace.books.batches] == ["collected"]
+
+
 def test_a_request_that_was_cancelled_at_the_provider_says_so_and_costs_nothing(workplace: Workplace) -> None:
     workplace.sandbox.faults([{"kind": "canceled", "match": "R701", "path": CREATE}])
     collection = submitted(workplace, 2)

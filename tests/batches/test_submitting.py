@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import pytest
 
 from extraction_assets.workers.orders import Result
 from extraction_core.errors import ConfigurationError
+from extraction_core.failpoints import Failpoint
 from tests.batches.support import CREATE, assert_each_document_was_billed_once, our_batches, our_requests
 from tests.factories import some_files
 from tests.workplace import ON_ONE_DATABASE
@@ -17,6 +19,7 @@ from tests.workplace import ON_ONE_DATABASE
 if TYPE_CHECKING:
     from tests.workplace import Workplace
 
+STALE_LEASE_S = 1.0
 BAD_REQUEST = {
     "kind": "status",
     "status": 400,
@@ -204,6 +207,27 @@ def test_a_request_that_is_too_large_for_the_server_by_itself_is_one_failed_row(
     assert (report.run["completed_count"], report.run["failed_count"]) == (1, 1)
     (failed,) = [row for row in workplace.books.results if row["status"] == "failed"]
     assert (failed["reason"], "alone" in failed["message"]) == ("too_long", True)
+
+
+class StandStill:
+    """Failpoints of a process that loses touch with the ledger and stands still where a batch is reserved."""
+
+    def __call__(self, name: Failpoint) -> None:
+        """Acknowledge no heartbeat; let more than two thirds of the lease go by before the reservation's commit."""
+        if name is Failpoint.COMMIT_HEARTBEAT:
+            raise OSError
+        if name is Failpoint.COMMIT_BATCH_RESERVE:
+            time.sleep(STALE_LEASE_S)
+
+
+@ON_ONE_DATABASE
+def test_a_submitter_that_lost_touch_with_the_ledger_sends_nothing(workplace: Workplace) -> None:
+    timing = {"lease_s": STALE_LEASE_S, "heartbeat_s": 0.1, "request_timeout_s": 0.1}
+    report = workplace.run(workplace.collection(mode="batch"), failpoints=StandStill(), **timing)
+    assert report.result is Result.LINE_STOPPED
+    assert our_batches(workplace.sandbox) == []
+    assert [batch["state"] for batch in workplace.books.batches] == ["void"]
+    assert workplace.books.statuses() == {"queued": 3}
 
 
 def test_the_next_look_is_due_when_the_provider_says(workplace: Workplace) -> None:

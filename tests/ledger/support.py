@@ -18,7 +18,7 @@ from extraction_core.batches import BatchState
 from resources.ledger.queue import Held
 from resources.ledger.tables import metadata
 from resources.ledger.types import now_ms
-from tests.factories import LEASE_S, a_look, a_run, claim, fingerprint, reserve
+from tests.factories import LEASE_S, a_failure, a_look, a_run, claim, fingerprint, reserve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -43,6 +43,10 @@ COMPLETED_VALUES = {
     "extraction_results": {"output_sha256": fingerprint("output")},
     "parse_runs": {"markdown_sha256": fingerprint("markdown")},
 }
+
+SETTLE_S = 900.0
+SOON_MS = 60_000
+"""More than any test takes."""
 
 
 def together(count: int, action: Callable[[int], T]) -> list[T]:
@@ -273,3 +277,21 @@ def a_batch(ledger: Ledger, documents: int = 2, *, state: BatchState = BatchStat
     if state is not BatchState.RESERVED:
         assert batch.see(batch.submitter, state)
     return batch
+
+
+def end_covered(batch: StagedBatch) -> None:
+    """Let every covered row end failed, as a collector does."""
+    for held in batch.holds():
+        assert batch.ledger.results.record_failed(held, a_failure())
+
+
+def ask_to_cancel(batch: StagedBatch) -> None:
+    """Ask to cancel, whatever the answer."""
+    batch.ledger.batches.ask_to_cancel(batch.batch_id)
+
+
+def take(ledger: Ledger, batch_id: int) -> Held:
+    """Hold a batch."""
+    held = ledger.batches.take(batch_id, "poller", LEASE_S, *BatchState)
+    assert held is not None
+    return held

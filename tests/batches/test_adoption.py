@@ -92,7 +92,10 @@ def test_nothing_is_concluded_before_the_settle_time(workplace: Workplace) -> No
     assert our_batches(workplace.sandbox) == []
 
 
-def test_a_batch_that_was_never_made_is_submitted_again_after_two_listings(workplace: Workplace) -> None:
+def test_a_batch_that_was_never_made_is_submitted_again_after_two_listings_that_show_decoys_alone(
+    workplace: Workplace,
+) -> None:
+    add_decoys(workplace.sandbox, 3)
     fault_at_create(workplace, NEVER_SENT)
     collection = workplace.collection(mode="batch", max_attempts=1)
     workplace.run(collection)

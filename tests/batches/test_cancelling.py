@@ -104,6 +104,24 @@ def test_an_interruption_while_a_batch_is_sent_ends_soon_and_the_batch_is_found_
 
 
 @ON_ONE_DATABASE
+def test_a_person_who_cancels_the_run_while_a_batch_is_sent_has_it_cancelled_as_soon_as_it_is_found(
+    workplace: Workplace,
+) -> None:
+    workplace.sandbox.faults([{"kind": "hold", "name": "sent", "path": CREATE}])
+    collection = workplace.collection(mode="batch")
+    child = workplace.child(collection, cancelled=True, heartbeat_s=0.1)
+    workplace.sandbox.wait_until_held("sent")
+    interrupt(child)
+    (batch,) = workplace.books.batches
+    assert (batch["state"], bool(batch["cancel_requested"])) == ("reserved", True)
+    assert all(row["cancel_requested"] for row in workplace.books.results)
+    workplace.sandbox.release("sent")
+    workplace.finish(collection)
+    assert workplace.books.statuses() == {"completed": 3}  # the provider was done by then: paid for, and kept
+    assert_each_document_was_billed_once(workplace, 3)
+
+
+@ON_ONE_DATABASE
 def test_an_interruption_while_collecting_gives_the_batch_back(workplace: Workplace) -> None:
     collection = workplace.collection(mode="batch")
     workplace.run(collection)

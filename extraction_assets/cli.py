@@ -242,6 +242,34 @@ def sandbox(arguments: Sequence[str]) -> None:
     os.execv(sys.executable, [sys.executable, "-m", "sandbox", *arguments])  # noqa: S606 - our own module, no shell
 
 
+@main.command()
+@click.option("--kills", type=click.IntRange(1), default=20, show_default=True, help="Processes to kill.")
+@click.option("--seed", type=int, help="Of all draws; printed, and drawn when not given.")
+@click.option(
+    "--ledger-url",
+    "ledger",
+    metavar="URL",
+    default="sqlite",
+    show_default=True,
+    help="sqlite; postgres, a server of its own that is crashed too; or the address of an empty database.",
+)
+@click.option("--mode", type=click.Choice(["realtime", "batch"]), default="realtime", show_default=True)
+@click.option("--documents", type=click.IntRange(1), default=100, show_default=True, help="Documents, to begin with.")
+@json_option
+@reporting_errors
+def chaos(  # noqa: PLR0913 - one for each option
+    kills: int, seed: int | None, ledger: str, mode: str, documents: int, *, as_json: bool
+) -> None:
+    """Kill workers with SIGKILL at random places, against the sandbox; prove that nothing was lost or paid twice.
+
+    Nothing of yours is touched: documents, results and ledger are the trial's own, in a temporary folder that is kept
+    when a promise was broken. Exits with 1 then, and prints the seed that repeats the trial's plan.
+    """
+    from extraction_assets.chaos.command import run_and_report  # noqa: PLC0415 - loads dagster
+
+    sys.exit(run_and_report(kills=kills, seed=seed, ledger=ledger, mode=mode, documents=documents, as_json=as_json))
+
+
 def _warn(oversight: Oversight) -> None:
     for warning in oversight.warnings:
         click.echo(f"warning: {warning}", err=True)

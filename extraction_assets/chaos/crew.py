@@ -1,0 +1,186 @@
+"""The processes of a trial: started from a server that has everything imported, watched, killed, frozen, buried.
+
+Dagster runs are records alone: a process that dies leaves its run STARTED, as a lost machine does, and it is for the
+sweeper to find out.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from multiprocessing import connection
+from multiprocessing.context import ForkServerProcess
+from typing import Any, Protocol
+
+import dagster as dg
+
+from extraction_assets.chaos.children import PRELOADED, tick, work
+from extraction_assets.chaos.place import NAME, TIMING, Place
+from extraction_assets.chaos.plan import Fate
+from extraction_assets.jobs import job_name
+
+PARTITION_TAG = "dagster/partition"
+FROZEN_S = TIMING.lease_s + 1.0
+LONGEST_LIFE_S = 120.0
+"""No process of a trial has work for so long: one that is older hangs."""
+
+_CONTEXT = multiprocessing.get_context("forkserver")
+_CONTEXT.set_forkserver_preload(PRELOADED)
+
+
+class Receiver(Protocol):
+    """The end of a pipe that receives: its class has another name on every platform."""
+
+    def poll(self) -> bool:
+        """Tell whether something came."""
+        ...
+
+    def recv(self) -> Any:
+        """Return it."""
+        ...
+
+    def close(self) -> None:
+        """Close this end."""
+        ...
+
+
+@dataclass(kw_only=True)
+class Child:
+    """A process and what is to become of it. ``launches`` is where a tick tells what it asks for."""
+
+    process: ForkServerProcess
+    fate: Fate
+    begun: float = field(default_factory=time.monotonic)
+    thaw_at: float | None = None
+    was_frozen: bool = False
+    dagster_run_id: str | None = None
+    launches: Receiver | None = None
+
+    @property
+    def age_s(self) -> float:
+        """Seconds since it was started."""
+        return time.monotonic() - self.begun
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal, if it is still there."""
+        if self.process.pid is not None:
+            with suppress(ProcessLookupError):
+                os.kill(self.process.pid, number)
+
+
+class Crew:
+    """Starts and ends the processes of one trial.
+
+    Args:
+        place: what they are told.
+        instance: where their Dagster runs are written down.
+    """
+
+    def __init__(self, place: Place, instance: dg.DagsterInstance) -> None:
+        self._place, self._instance = place, instance
+        self.children: list[Child] = []
+        self.kills = 0
+        self.frozen = 0
+        self.faulty_exits = 0
+
+    @property
+    def workers(self) -> int:
+        """How many workers are alive."""
+        return sum(child.launches is None for child in self.children)
+
+    @property
+    def is_ticking(self) -> bool:
+        """Whether a tick is under way."""
+        return any(child.launches for child in self.children)
+
+    def start_worker(self, partition_key: str, fate: Fate, *, as_dagster_run: bool) -> None:
+        """Start a pass over a document set; one that no Dagster run stands for is somebody else's."""
+        run_id = self._begin_run(partition_key) if as_dagster_run else None
+        process = self._start(work, self._place, fate, partition_key, run_id)
+        self.children.append(Child(process=process, fate=fate, dagster_run_id=run_id))
+
+    def start_tick(self, fate: Fate) -> None:
+        """Start a tick of sweeper and poller."""
+        receiver, sender = connection.Pipe(duplex=False)
+        process = self._start(tick, self._place, fate, sender)
+        sender.close()
+        self.children.append(Child(process=process, fate=fate, launches=receiver))
+
+    def strike(self) -> None:
+        """Kill, freeze and thaw whose time has come."""
+        for child in self.children:
+            fate = child.fate
+            if child.thaw_at is not None and time.monotonic() > child.thaw_at:
+                child.signal(signal.SIGCONT)
+                child.thaw_at = None
+            elif fate.freeze_after_s is not None and not child.was_frozen and child.age_s > fate.freeze_after_s:
+                child.signal(signal.SIGSTOP)
+                child.thaw_at, child.was_frozen = time.monotonic() + FROZEN_S, True
+                self.frozen += 1
+            elif (fate.kill_after_s is not None and child.age_s > fate.kill_after_s) or child.age_s > LONGEST_LIFE_S:
+                child.signal(signal.SIGKILL)
+
+    def wait(self, seconds: float) -> None:
+        """Wait until a process ends, but not longer."""
+        connection.wait([child.process.sentinel for child in self.children], seconds)
+
+    def bury(self) -> list[str] | None:
+        """Take leave of those that ended.
+
+        Returns:
+            The partition keys that a tick asked runs for; None when no tick came to its end.
+        """
+        asked: list[str] | None = None
+        for child in [one for one in self.children if one.process.exitcode is not None]:
+            self.children.remove(child)
+            code = child.process.exitcode
+            self.kills += code == -signal.SIGKILL
+            self.faulty_exits += code not in (0, -signal.SIGKILL)
+            if child.launches:
+                asked = [*(asked or []), *_received(child.launches)] if code == 0 else asked
+            elif child.dagster_run_id and code != -signal.SIGKILL:
+                self._end_run(child.dagster_run_id, succeeded=code == 0)
+            child.process.close()
+        return asked
+
+    def end(self) -> None:
+        """Kill everybody who is left."""
+        for child in self.children:
+            child.signal(signal.SIGKILL)
+        for child in self.children:
+            child.process.join()
+
+    def _start(self, target: Callable[..., None], *arguments: Any) -> ForkServerProcess:
+        process = _CONTEXT.Process(target=target, args=arguments, daemon=True)
+        process.start()
+        return process
+
+    def _begin_run(self, partition_key: str) -> str:
+        run = dg.DagsterRun(
+            job_name=job_name(NAME), status=dg.DagsterRunStatus.STARTING, tags={PARTITION_TAG: partition_key}
+        )
+        self._instance.add_run(run)
+        self._tell(run.run_id, dg.DagsterEventType.RUN_START)
+        return run.run_id
+
+    def _end_run(self, run_id: str, *, succeeded: bool) -> None:
+        self._tell(run_id, dg.DagsterEventType.RUN_SUCCESS if succeeded else dg.DagsterEventType.RUN_FAILURE)
+
+    def _tell(self, run_id: str, event: dg.DagsterEventType) -> None:
+        told = dg.DagsterEvent(event_type_value=event.value, job_name=job_name(NAME))
+        self._instance.handle_run_event(run_id, told, datetime.now(UTC))
+
+
+def _received(launches: Receiver) -> Sequence[str]:
+    try:
+        return launches.recv() if launches.poll() else []
+    except EOFError:
+        return []
+    finally:
+        launches.close()

@@ -1,0 +1,72 @@
+"""The sandbox of a trial, by its control endpoints: its faults, its clock, and what it billed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+from urllib.request import ProxyHandler, Request, build_opener
+
+TIMEOUT_S = 60.0
+_DIRECT = build_opener(ProxyHandler({}))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Billed:
+    """One request that was billed. ``key`` is its request id, or its custom id in a batch."""
+
+    key: str
+    document_sha256: str
+    cost_usd: Decimal
+    batched: bool
+
+
+class Provider:
+    """A running sandbox.
+
+    Args:
+        url: its address.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def add_faults(self, faults: Sequence[Mapping[str, Any]]) -> None:
+        """Let the next requests that they fit go wrong."""
+        self._ask("POST", "faults", {"faults": list(faults)})
+
+    def clear_faults(self) -> None:
+        """Let everything go right from now on."""
+        self._ask("DELETE", "faults")
+
+    def batches_take(self, seconds: float) -> None:
+        """Set how long batches take, by the sandbox's clock."""
+        self._ask("POST", "batches", {"batch_seconds": seconds})
+
+    def move_time(self, seconds: float) -> None:
+        """Move the clock of the batches forward."""
+        self._ask("POST", "clock", {"advance_s": seconds})
+
+    def billed(self) -> list[Billed]:
+        """Return everything that was billed so far."""
+        calls = [row for row in self._ask("GET", "requests")["requests"] if row["billed"]]
+        batched = [
+            row for batch in self._ask("GET", "batches")["batches"] for row in batch["requests"] if row["billed"]
+        ]
+        return [
+            *(_billed(row, row["request_id"], batched=False) for row in calls),
+            *(_billed(row, row["custom_id"], batched=True) for row in batched),
+        ]
+
+    def _ask(self, method: str, what: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        data = None if body is None else json.dumps(body).encode()
+        request = Request(f"{self.url}/_sandbox/{what}", data=data, method=method)  # noqa: S310 - our own server
+        with _DIRECT.open(request, timeout=TIMEOUT_S) as response:
+            return json.load(response)
+
+
+def _billed(row: Mapping[str, Any], key: str, *, batched: bool) -> Billed:
+    cost = Decimal(row["cost_usd"] or 0)
+    return Billed(key=key, document_sha256=row["document_sha256"] or "", cost_usd=cost, batched=batched)

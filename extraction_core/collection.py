@@ -83,8 +83,8 @@ class CollectionFile(BaseModel):
     scans: Literal["fail", "ocr", "document_block", "reducto"] = Field(
         default="fail",
         description=(
-            "What becomes of a document without text that can be read, where parse is local and unit is file: fail, or "
-            "another way for it alone: ocr, document_block or reducto."
+            "What becomes of a document that is a scan or has scanned pages, where parse is local and unit is file: "
+            "fail if it has no text at all, or another way for it alone: ocr, document_block or reducto."
         ),
     )
     quality: Literal["warn", "fail"] | QualityByFlaw = Field(

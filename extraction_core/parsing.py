@@ -31,14 +31,14 @@ class ParsedDocument:
     """The Markdown of one document.
 
     ``pages`` is empty for formats without pages (text, HTML, CSV, e-mail, DOCX). ``warnings`` are short codes with a
-    detail. By page, sheet or slide number (1 for formats without pages): ``page_without_text``, ``page_not_read``,
-    ``unreadable_text``, ``characters_guessed`` (a font without a Unicode table, read by the shape of its letters),
-    ``little_text_on_scan``, ``recognised`` (by OCR), ``invisible_text``, ``visibility_not_checked``,
-    ``right_to_left_visual_order``, ``hidden_slide``. By name: ``hidden_sheet``, ``hidden_rows`` and ``hidden_columns``
-    (sheet), ``formula_without_value`` (sheet and cell), ``attachment_not_read`` (file name), ``encoding_assumed``
-    (encoding), ``engine_warning`` (the engine's words). By count: ``characters_replaced``. In a document of several
-    files the file's name stands before the detail; ``file_not_read`` (file name, reason and message) says which one is
-    missing.
+    detail. By page, sheet or slide number (1 for formats without pages): ``page_without_text``, ``scanned_page``
+    (pictures alone), ``little_text_on_scan``, ``page_not_read``, ``unreadable_text``, ``characters_guessed`` (a font
+    without a Unicode table, read by the shape of its letters), ``recognised`` (by OCR), ``invisible_text``,
+    ``visibility_not_checked``, ``right_to_left_visual_order``, ``hidden_slide``. By name: ``hidden_sheet``,
+    ``hidden_rows`` and ``hidden_columns`` (sheet), ``formula_without_value`` (sheet and cell), ``attachment_not_read``
+    (file name), ``encoding_assumed`` (encoding), ``engine_warning`` (the engine's words). By count:
+    ``characters_replaced``. In a document of several files the file's name stands before the detail; ``file_not_read``
+    (file name, reason and message) says which one is missing.
     """
 
     markdown: str
@@ -107,6 +107,8 @@ _WORTH_ANOTHER_TRY = frozenset(
 
 SCAN_REASONS = frozenset({ParseFailureReason.NO_TEXT_LAYER, ParseFailureReason.UNREADABLE_TEXT})
 """Of documents that a person can read, but not by their text: what a collection's ``scans`` is about."""
+SCAN_WARNINGS = frozenset({"scanned_page", "little_text_on_scan", "unreadable_text"})
+"""Codes of pages of that kind in a document that has others too."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,6 +28,7 @@ class Flaw(StrEnum):
 FLAWS: Mapping[str, Flaw] = {
     "page_without_text": Flaw.LITTLE_TEXT,
     "page_not_read": Flaw.LITTLE_TEXT,
+    "scanned_page": Flaw.LITTLE_TEXT,
     "little_text_on_scan": Flaw.LITTLE_TEXT,
     "unreadable_text": Flaw.UNREADABLE_TEXT,
     "characters_guessed": Flaw.UNREADABLE_TEXT,

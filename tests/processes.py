@@ -12,6 +12,7 @@ import os
 import signal
 from typing import TYPE_CHECKING, Any
 
+from extraction_assets.chaos.children import PRELOADED as CHILDREN_OF_TRIALS
 from extraction_core.failpoints import Failpoint
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ _CONTEXT.set_forkserver_preload(
         "sensors.batch_poller",  # brings dagster, which the children's module imports and which takes seconds
         "resources.output",
         "resources.parsing.reducto_service",
+        *CHILDREN_OF_TRIALS,
         "anthropic",
         "psycopg",
         "pytest",

@@ -1,7 +1,8 @@
 """Which parse run each document of a set gets, and with it the fingerprint of its input.
 
-A document is first for the collection's main provider. One that turns out to be a scan is for its other way, if it has
-one, and is then asked about under a fingerprint of its own: how scans are read is no part of any other document's.
+A document is first for the collection's main provider. One that turns out to be a scan, or to have a scanned page, is
+for its other way, if it has one, and is then asked about under a fingerprint of its own: how scans are read is no part
+of any other document's.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from extraction_assets.workers.parsers import Parsers
 from extraction_assets.workers.tools import Tools
 from extraction_core.collection import Collection
 from extraction_core.fingerprints import input_fingerprint, parse_key
-from extraction_core.parsing import SCAN_REASONS, ParseProvider
+from extraction_core.parsing import SCAN_REASONS, SCAN_WARNINGS, ParseProvider
 from resources.ledger.documents import DocumentSet, slices
 from resources.ledger.parses import ParseRequest
 
@@ -58,7 +59,8 @@ class ParsePlan:
             assigned = self._enqueue(part, contents, self._parsers.main, again=again)
             if for_scans := self._parsers.for_scans:
                 runs = {one.parse_run_id for one in assigned.values() if one.parse_run_id}
-                scans = self._ledger.parses.failed_for(runs, SCAN_REASONS)
+                parses = self._ledger.parses
+                scans = parses.failed_for(runs, SCAN_REASONS) | parses.warned_of(runs, SCAN_WARNINGS)
                 others = [row for row in part if assigned[row["document_id"]].parse_run_id in scans]
                 assigned |= self._enqueue(others, contents, for_scans, again=again)
             kept = [_kept(row, contents[row["document_id"]], assigned[row["document_id"]]) for row in part]

@@ -46,7 +46,7 @@ class Parsers:
 
     @property
     def for_scans(self) -> ParseProvider | None:
-        """What takes documents without text that can be read, if the collection has another way for them."""
+        """What takes documents that are scans or have scanned pages, if the collection has another way for them."""
         return None if self._settings.scans == "fail" else self.named(self._settings.scans)
 
     @property

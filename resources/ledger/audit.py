@@ -12,6 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from extraction_core.states import AttemptStatus, RowStatus, RunStatus
+from resources.ledger.completions import ACCEPTED
 from resources.ledger.engine import LedgerEngine
 from resources.ledger.tables import attempts, documents, extraction_results, extraction_runs
 from resources.ledger.types import AnySelect, ExactDecimal, literal, zero
@@ -86,7 +87,7 @@ def _completed_twice() -> AnySelect:
 
 def _paid_again() -> AnySelect:
     kept = attempts.alias("kept")
-    usable = sa.or_(kept.c.verdict.is_(None), kept.c.verdict == RowStatus.COMPLETED)
+    usable = sa.or_(kept.c.verdict.is_(None), kept.c.verdict == ACCEPTED)
     earlier = sa.exists().where(
         kept.c.document_id == ATTEMPT.document_id,
         kept.c.input_fingerprint == ATTEMPT.input_fingerprint,

@@ -81,6 +81,14 @@ class Parses(WorkQueue):
         )
         return set(self._engine.read(lambda connection: connection.execute(statement).scalars().all()))
 
+    def warned_of(self, parse_run_ids: AbstractSet[int], codes: AbstractSet[str]) -> set[int]:
+        """Return which of some parse runs (at most a few hundred) were parsed with a warning of one of some codes."""
+        statement = sa.select(PARSE.parse_run_id, PARSE.warnings).where(
+            PARSE.parse_run_id.in_(sorted(parse_run_ids)), PARSE.status == RowStatus.COMPLETED
+        )
+        rows = self._engine.read(lambda connection: connection.execute(statement).all())
+        return {run_id for run_id, warnings in rows if codes & {one.split(":", 1)[0] for one in warnings or ()}}
+
     def record_parsed(self, held: Held, values: Mapping[str, Any]) -> bool:
         """End a held parse run completed. False: superseded."""
         return self._engine.write(lambda connection: self.complete(connection, held, values), Failpoint.COMMIT_PARSE)

@@ -1,8 +1,8 @@
 """The stored value of a spreadsheet cell as a person would read it, without loss.
 
 Numbers keep their digits: no ``.0`` that is not there, no exponent, leading zeros and per cent where the number format
-shows them. Dates are ISO 8601. Thousands separators, colours and rounding of the format are left out: they only hide
-digits. Number formats are those of ECMA-376 part 1, 18.8.30 and 18.8.31.
+shows them. Dates are ISO 8601. Thousands separators, scaling, colours and rounding of the format are left out: they
+only hide digits. Number formats are those of ECMA-376 part 1, 18.8.30 and 18.8.31.
 """
 
 from __future__ import annotations
@@ -18,9 +18,15 @@ _LITERALS = re.compile(
 )
 _ELAPSED = re.compile(r"\[[hms]+\]", re.IGNORECASE)
 _DATE_LETTERS = re.compile(r"[dmyhs]", re.IGNORECASE)
-_ZERO_PADDED = re.compile(r"0{2,}")
+_QUOTES = re.compile(r'\\(.)|"([^"]*)"')
+_MASK = re.compile(r"[(\- ]*0[0)(\- ]*0")
+"""A number that is written like a word: a fixed count of digits, such as ``00000`` or ``000-00-0000``."""
+_SCALED = re.compile(r"[0#],+(?![0#,])")
+"""A comma behind the last digit divides what is shown by a thousand."""
 _EPOCH = datetime(1899, 12, 30)  # noqa: DTZ001 - spreadsheet dates have no time zone
 _EPOCH_1904 = datetime(1904, 1, 1)  # noqa: DTZ001
+_LEAP_DAY_1900 = 60
+"""29 February 1900, which was none: the days before it are one off (ECMA-376 part 1, 18.17.4.1)."""
 _LAST_DAY = 2_958_465
 """31 December 9999."""
 _SECONDS_A_DAY = 86_400
@@ -35,16 +41,18 @@ class NumberFormat:
             match["quoted"] or match["escaped"] or match["currency"] or "" for match in _LITERALS.finditer(code)
         ]
         bare = _LITERALS.sub("", code)
+        plain = _QUOTES.sub(r"\1\2", code)
         self.is_elapsed_time = bool(_ELAPSED.search(code))
         is_general = bare.strip().lower() == "general"
         self.is_date = number_format_id in _BUILT_IN_DATES or (not is_general and bool(_DATE_LETTERS.search(bare)))
         self.is_percent = "%" in bare
-        self.width = len(bare) if _ZERO_PADDED.fullmatch(bare) else 0
+        self.mask = plain if _MASK.fullmatch(plain) else ""
+        self.is_scaled = bool(_SCALED.search(bare))
 
     @property
     def unit(self) -> str:
-        """Words or a currency that the format puts beside the number, such as ``EUR``."""
-        return "".join(self._literals).strip()
+        """Words or a currency that the format puts beside the number, such as ``EUR``; none beside a scaled one."""
+        return "" if self.is_scaled else "".join(self._literals).strip()
 
 
 def number_text(stored: str, number_format: NumberFormat, *, from_1904: bool) -> str:
@@ -55,16 +63,24 @@ def number_text(stored: str, number_format: NumberFormat, *, from_1904: bool) ->
         return stored
     if not value.is_finite():
         return stored
-    if number_format.is_elapsed_time:
-        return _elapsed(value)
-    if number_format.is_date and 0 <= value <= _LAST_DAY:
-        return _date(value, from_1904=from_1904)
+    if number_format.is_elapsed_time or (number_format.is_date and 0 <= value <= _LAST_DAY):
+        return _elapsed(value) if number_format.is_elapsed_time else _date(value, from_1904=from_1904)
     if number_format.is_percent:
         return f"{_plain(value * 100)}%"
     text = _plain(value)
-    if number_format.width and value == value.to_integral_value() and value >= 0:
-        text = text.zfill(number_format.width)
+    if number_format.mask and text.isdecimal():
+        return _masked(text, number_format.mask)
     return f"{text} {number_format.unit}".strip()
+
+
+def _masked(digits: str, mask: str) -> str:
+    """Digits in the places of the zeros; what is more stands before the first one."""
+    places = mask.count("0")
+    digits = digits.zfill(places)
+    head, rest = digits[: len(digits) - places], iter(digits[len(digits) - places :])
+    filled = "".join(next(rest) if character == "0" else character for character in mask)
+    first = mask.index("0")
+    return (filled[:first] + head + filled[first:]).strip()
 
 
 def _plain(value: Decimal) -> str:
@@ -76,6 +92,10 @@ def _plain(value: Decimal) -> str:
 
 
 def _date(value: Decimal, *, from_1904: bool) -> str:
+    if not from_1904 and 1 <= value < _LEAP_DAY_1900:
+        value += 1
+    elif not from_1904 and int(value) == _LEAP_DAY_1900:
+        return "1900-02-29"
     moment = (_EPOCH_1904 if from_1904 else _EPOCH) + timedelta(seconds=round(value * _SECONDS_A_DAY))
     if value < 1:
         return moment.time().isoformat()

@@ -100,7 +100,9 @@ def _require_text(pages: list[DraftPage]) -> None:
 def _page_warnings(draft: Draft) -> list[str]:
     warnings: list[str] = []
     for page in draft.pages:
-        if not page.text and not page.is_blank:
+        if not page.text and page.has_images:
+            warnings.append(f"scanned_page:{page.number}")
+        elif not page.text and not page.is_blank:
             warnings.append(f"page_without_text:{page.number}")
         elif text_quality.unreadable_share(page.text) > text_quality.UNREADABLE_SHARE:
             warnings.append(f"unreadable_text:{page.number}")

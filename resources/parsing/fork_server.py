@@ -1,10 +1,11 @@
 """The process that has the parsing libraries imported and forks one limited child per document.
 
 Started by :mod:`resources.parsing.local_provider` with one end of a socket pair as ``control``. A request is one byte
-on it with three descriptors: a reply socket, the document (an order as a line of JSON, then the bytes) and a file for
-the result. The server answers each request with one JSON object on its reply socket, once the child has ended. A closed
-reply socket cancels its child; a closed control socket ends everything. The server stays single-threaded: that is what
-makes forking after the imports safe (the libraries start threads on their first call, which only children make).
+on it, which says whether there is OCR to do and so which limits hold, with three descriptors: a reply socket, the
+document (an order as a line of JSON, then the bytes) and a file for the result. The server answers each request with
+one JSON object on its reply socket, once the child has ended. A closed reply socket cancels its child; a closed control
+socket ends everything. The server stays single-threaded: that is what makes forking after the imports safe (the
+libraries start threads on their first call, which only children make).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from extraction_core.parsing import ParseFailure, ParseFailureReason
 from resources.parsing.document_reader import preload_engines
 from resources.parsing.limits import ParseLimits
 from resources.parsing.tasks import perform
-from resources.parsing.wire import encode_failure
+from resources.parsing.wire import RECOGNISE, encode_failure
 
 _FIRST_INHERITED_FD = 3
 _MAX_FD = 4096
@@ -72,12 +73,13 @@ class ForkServer:
         reply_fd, document_fd, result_fd = fds
         reply = socket.socket(fileno=reply_fd)
         alive, alive_in_child = os.pipe()
+        limits = self._limits.for_ocr() if byte == RECOGNISE else self._limits
         pid = os.fork()
         if pid == 0:
-            _run_child(document_fd, result_fd, alive_in_child, self._limits)
+            _run_child(document_fd, result_fd, alive_in_child, limits)
         for fd in (document_fd, result_fd, alive_in_child):
             os.close(fd)
-        self._children[pid] = _Child(pid=pid, reply=reply, alive=alive, deadline=time.monotonic() + self._limits.wall_s)
+        self._children[pid] = _Child(pid=pid, reply=reply, alive=alive, deadline=time.monotonic() + limits.wall_s)
         self._selector.register(alive, selectors.EVENT_READ, pid)
         self._selector.register(reply, selectors.EVENT_READ, pid)
         return True

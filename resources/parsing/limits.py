@@ -9,12 +9,14 @@ from __future__ import annotations
 import contextlib
 import resource
 import signal
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 _GRACE_S = 5
 """The child's own alarm comes this much after the fork server's deadline; it matters only if the server is gone."""
+OCR_TAKES = 15
+"""Times as long: a dense page takes up to two seconds of processor time, so this lets 900 pages through."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +31,10 @@ class ParseLimits:
     cpu_s: int = 120
     wall_s: float = 240.0
     output_bytes: int = 128 * 1024**2
+
+    def for_ocr(self) -> ParseLimits:
+        """The limits of a document whose pages are recognised, which takes far longer than to read them."""
+        return replace(self, cpu_s=self.cpu_s * OCR_TAKES, wall_s=self.wall_s * OCR_TAKES)
 
     def to_json(self) -> dict[str, Any]:
         """Fields by name, for the fork server's command line."""

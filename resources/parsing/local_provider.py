@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -22,10 +21,11 @@ from types import TracebackType
 from typing import IO, Any, Self, TypeVar
 
 from extraction_core.parsing import Attachment, ParsedDocument, ParseFailure, ParseFailureReason
+from resources.parsing.child_failures import failure_of, refused_unread
 from resources.parsing.limits import ParseLimits
 from resources.parsing.ocr import OcrData
 from resources.parsing.versions import provider_version
-from resources.parsing.wire import Task, decode_attachments, decode_content, decode_result
+from resources.parsing.wire import READ, RECOGNISE, Task, decode_attachments, decode_content, decode_result
 
 T = TypeVar("T")
 _IMPORT_ROOT = Path(__file__).resolve().parents[2]
@@ -40,10 +40,6 @@ _ENVIRONMENT = {
     "TOKIO_WORKER_THREADS": "2",
 }
 """All that the parsing processes see: no keys, no proxies, no home folder."""
-_CRASHES = frozenset({-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS, -signal.SIGILL, -signal.SIGTRAP})
-"""How native code ends when an allocation is refused."""
-_NEAR_LIMIT = 0.6
-"""Share of the address space in use at the end beyond which a crash is put down to the memory limit."""
 
 
 class LocalParseProvider:
@@ -97,17 +93,17 @@ class LocalParseProvider:
 
     def _ask(self, order: Mapping[str, Any], data: bytes, decode: Callable[[bytes], T]) -> T | ParseFailure:
         """Have a child do a task."""
-        if not data:
-            return ParseFailure(reason=ParseFailureReason.EMPTY_FILE, message="the file is empty (0 bytes)")
-        if len(data) > self._limits.document_bytes:
-            message = f"{len(data):,} bytes; the limit is {self._limits.document_bytes:,}"
-            return ParseFailure(reason=ParseFailureReason.LIMIT, message=message)
+        if refused := refused_unread(data, self._limits):
+            return refused
+        request, limits = READ, self._limits
+        if order["task"] is Task.RECOGNISE:
+            request, limits = RECOGNISE, self._limits.for_ocr()
         with self._slots, self._scratch_file() as document, self._scratch_file() as result:
             document.write(json.dumps(order).encode() + b"\n")
             document.write(data)
             document.seek(0)
-            report = self._run(document, result)
-            if failure := self._failure(report):
+            report = self._run(request, document, result)
+            if failure := failure_of(report, limits):
                 return failure
             result.seek(0)
             try:
@@ -138,46 +134,22 @@ class LocalParseProvider:
         self._scratch_folder.mkdir(parents=True, exist_ok=True)
         return tempfile.TemporaryFile(dir=self._scratch_folder)
 
-    def _run(self, document: IO[bytes], result: IO[bytes]) -> dict[str, Any] | None:
+    def _run(self, request: bytes, document: IO[bytes], result: IO[bytes]) -> dict[str, Any] | None:
         """Have the server fork a child for the two files; its report, or None if the server died first."""
         ours, theirs = socket.socketpair()
         with ours:
             with theirs:
-                self._request([theirs.fileno(), document.fileno(), result.fileno()])
+                self._request(request, [theirs.fileno(), document.fileno(), result.fileno()])
             received = b"".join(iter(lambda: _receive(ours), b""))
         return json.loads(received) if received else None
 
-    def _request(self, fds: list[int]) -> None:
+    def _request(self, request: bytes, fds: list[int]) -> None:
         with self._lock:
             if self._closed:
                 raise RuntimeError("the parse provider is closed")
-            if self._server is None or not self._server.request(fds):
+            if self._server is None or not self._server.request(request, fds):
                 self._server = _ServerProcess(self._limits)
-                self._server.request(fds)
-
-    def _failure(self, report: dict[str, Any] | None) -> ParseFailure | None:
-        """Why the child came to no result of its own; None if it did."""
-        if report is None:
-            return ParseFailure(reason=ParseFailureReason.WORKER_DIED, message="the parsing server died or was stopped")
-        if report["timed_out"]:
-            message = f"not parsed within {self._limits.wall_s:g} seconds"
-            return ParseFailure(reason=ParseFailureReason.TIMEOUT, message=message)
-        if report["exit_code"] != 0:
-            return self._failure_of_exit(report["exit_code"], report["peak_memory_bytes"])
-        return None
-
-    def _failure_of_exit(self, exit_code: int, peak_memory_bytes: int) -> ParseFailure:
-        if exit_code == -signal.SIGXCPU:
-            message = f"used more than {self._limits.cpu_s} seconds of processor time"
-            return ParseFailure(reason=ParseFailureReason.LIMIT, message=message)
-        how = (
-            f"by signal {-exit_code} ({signal.Signals(-exit_code).name})" if exit_code < 0 else f"with code {exit_code}"
-        )
-        if exit_code in _CRASHES and peak_memory_bytes > _NEAR_LIMIT * self._limits.memory_bytes:
-            limit = self._limits.memory_bytes // 1024**2
-            message = f"needs more memory than the limit of {limit} MB (the parsing process died {how})"
-            return ParseFailure(reason=ParseFailureReason.LIMIT, message=message)
-        return ParseFailure(reason=ParseFailureReason.WORKER_DIED, message=f"the parsing process died {how}")
+                self._server.request(request, fds)
 
 
 class _ServerProcess:
@@ -196,10 +168,10 @@ class _ServerProcess:
                 start_new_session=True,
             )
 
-    def request(self, fds: list[int]) -> bool:
+    def request(self, request: bytes, fds: list[int]) -> bool:
         """Ask for a child on these descriptors; false if the server is gone (it took nothing then)."""
         try:
-            socket.send_fds(self._control, [b"."], fds)
+            socket.send_fds(self._control, [request], fds)
         except OSError:
             self.stop()
             return False

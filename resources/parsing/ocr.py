@@ -1,11 +1,13 @@
-"""What OCR needs: Tesseract's trained data, from the system's packages. The engine itself comes with liteparse.
+"""What OCR needs: Tesseract's trained data. The engine itself comes with liteparse.
 
-It is looked for where the packages put it, or where ``TESSDATA_PREFIX`` says. Loads nothing.
+The extra ``[ocr]`` brings English; the system's packages have a hundred languages. The data is looked for where either
+puts it, or where ``TESSDATA_PREFIX`` says. Loads nothing.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +18,7 @@ FOLDER_VARIABLE = "TESSDATA_PREFIX"
 LANGUAGES_VARIABLE = "EXTRACTION_OCR_LANGUAGES"
 DEFAULT_LANGUAGES = "eng"
 USUAL_FOLDERS = (
+    f"{sys.prefix}/share/tessdata",
     "/usr/share/tesseract-ocr/5/tessdata",
     "/usr/share/tesseract-ocr/4.00/tessdata",
     "/usr/share/tessdata",
@@ -48,6 +51,7 @@ def ocr_data_from(environment: Mapping[str, str] = os.environ) -> OcrData:
         FOLDER_VARIABLE,
         None,
         f"there is no OCR data for {languages!r} in {', '.join(folders)}.",
-        f"Install it (Debian: tesseract-ocr-eng; Homebrew: tesseract-lang), or set {FOLDER_VARIABLE} to the folder of "
-        f"the .traineddata files, and {LANGUAGES_VARIABLE} to the languages, such as eng+deu.",
+        "Install it: pip install 'extraction-assets[ocr]' for English, the system's packages for every language "
+        f"(Debian: tesseract-ocr-eng; Homebrew: tesseract-lang); or set {FOLDER_VARIABLE} to the folder of the "
+        f".traineddata files. {LANGUAGES_VARIABLE} names the languages, such as eng+deu.",
     )

@@ -47,7 +47,12 @@ def _config() -> xberg.ExtractionConfig:
         disable_ocr=True,
         output_format="markdown",
         pages=xberg.PageConfig(extract_pages=True),
-        html_options=xberg.ConversionOptions(extract_metadata=False, compact_tables=True),
+        html_options=xberg.ConversionOptions(
+            extract_metadata=False,
+            compact_tables=True,
+            # its default drops forms, which whole pages are wrapped in, and headers, where letterheads stand
+            preprocessing=xberg.PreprocessingOptions(enabled=True, remove_navigation=False, remove_forms=False),
+        ),
         concurrency=xberg.ConcurrencyConfig(max_threads=1),
     )
 

@@ -21,6 +21,8 @@ _PAGES_PER_BATCH = 50
 
 _MAX_PAGES = 100_000
 """The engine's default is 1,000, beyond which it leaves pages out without a word. More is refused."""
+_LITTLE_TEXT = 100
+"""Characters: a fax header or a stamp on a page that is one picture has fewer, a letter on letterhead has more."""
 _OCR_FONT = "OCR"
 """What the engine calls the font of text that it recognised."""
 _GUESSED_SHARE = 0.01
@@ -114,13 +116,17 @@ def _page_warnings(page: ParsedPage, invisible: list[TextItem] | None) -> Iterat
         yield f"visibility_not_checked:{page.page_num}"
     elif invisible:
         yield f"invisible_text:{page.page_num}"
-    if page.text_items and page.complexity is not None and "scanned" in page.complexity.reasons:
-        yield f"little_text_on_scan:{page.page_num}"
     if any(item.font_name == _OCR_FONT for item in page.text_items):
         yield f"recognised:{page.page_num}"
+    elif page.complexity is not None and page.complexity.full_page_image and _has_little_text(page):
+        yield f"little_text_on_scan:{page.page_num}"
     guessed = sum(len(item.text) for item in page.text_items if item.font_is_buggy)
     if guessed > _GUESSED_SHARE * sum(len(item.text) for item in page.text_items):
         yield f"characters_guessed:{page.page_num}"
+
+
+def _has_little_text(page: ParsedPage) -> bool:
+    return 0 < sum(len(item.text) for item in page.text_items) < _LITTLE_TEXT
 
 
 def _without(text: str, invisible: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections import Counter
 
 from extraction_core.parsing import ParseFailureReason
@@ -22,6 +23,8 @@ class _Pipe(csv.excel):
 
 
 _DIALECTS: tuple[type[csv.Dialect], ...] = (csv.excel, _Semicolon, csv.excel_tab, _Pipe)
+_SEPARATOR_LINE = re.compile(r"sep=([,;\t|])\n")
+"""What spreadsheets take as a first line: not a row, but the separator of the rows."""
 _SNIFFED_CHARACTERS = 65536
 _MAX_CELL_CHARACTERS = 1024 * 1024
 
@@ -39,6 +42,9 @@ def read_comma_separated(data: bytes) -> Draft:
         DocumentRefusedError: CORRUPT, if it cannot be split into rows.
     """
     text, warnings = decode_text(data)
+    if told := _SEPARATOR_LINE.match(text):
+        dialect = next(dialect for dialect in _DIALECTS if dialect.delimiter == told[1])
+        return _read_table(text[told.end() :], dialect, warnings)
     return _read_table(text, _dialect(text), warnings)
 
 

@@ -101,7 +101,7 @@ def sniff(data: bytes, document_key: str) -> Format:
     if data.startswith(b"PK"):
         return Format[office_format(data)]
     _refuse_images(data, document_key)
-    _refuse_other_binaries(data, extension)
+    _refuse_other_binaries(data)
     return _text_format(data, extension)
 
 
@@ -131,7 +131,7 @@ def _refuse_images(data: bytes, document_key: str) -> None:
         raise DocumentRefusedError(ParseFailureReason.NO_TEXT_LAYER, message)
 
 
-def _refuse_other_binaries(data: bytes, extension: str) -> None:
+def _refuse_other_binaries(data: bytes) -> None:
     if data.startswith(_OLE):
         if _OLE_ENCRYPTED_PACKAGE in data:
             raise DocumentRefusedError(ParseFailureReason.PASSWORD, "an Office document that needs a password")
@@ -139,7 +139,7 @@ def _refuse_other_binaries(data: bytes, extension: str) -> None:
         raise DocumentRefusedError(ParseFailureReason.UNSUPPORTED, message)
     for magic, kind in _UNSUPPORTED.items():
         if data.startswith(magic):
-            raise DocumentRefusedError(ParseFailureReason.UNSUPPORTED, f"{_not_a(extension)}{kind} is not parsed")
+            raise DocumentRefusedError(ParseFailureReason.UNSUPPORTED, f"{kind} is not parsed")
 
 
 def _text_format(data: bytes, extension: str) -> Format:

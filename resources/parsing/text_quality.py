@@ -20,8 +20,9 @@ _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _FENCE = re.compile(r"\A\s*```[a-z]*\n(?P<body>.*?)\n?```\s*\Z", re.DOTALL)
 _NOTHING = re.compile(r"(?:!\[[^\]]*\]\([^)]*\)|[\s|#*_>`~\-\u00ad\u200b-\u200f\u2060\ufeff])*")
 """Picture references, white space, what Markdown is made of, and characters without width."""
-_HEBREW_FINAL = "ךםןףץ"
-_HEBREW_WORD = re.compile(r"[א-ת]{2,}")
+_ONLY_AT_THE_END = "ךםןףץ" + "ةى"
+"""Hebrew final letters; Arabic teh marbuta and alef maksura."""
+_RIGHT_TO_LEFT_WORD = re.compile(r"[א-ת]{2,}|[\u0621-\u064a]{2,}")
 
 
 def clean(text: str) -> tuple[str, int]:
@@ -55,8 +56,8 @@ def _is_meaningless(character: str) -> bool:
 
 
 def is_right_to_left_visual_order(text: str) -> bool:
-    """Whether Hebrew words stand backwards: letters that only end words then begin them."""
-    words: list[str] = _HEBREW_WORD.findall(text)
-    begin = sum(word[0] in _HEBREW_FINAL for word in words)
-    end = sum(word[-1] in _HEBREW_FINAL for word in words)
+    """Whether Hebrew or Arabic words stand backwards: letters that only end words then begin them."""
+    words: list[str] = _RIGHT_TO_LEFT_WORD.findall(text)
+    begin = sum(word[0] in _ONLY_AT_THE_END for word in words)
+    end = sum(word[-1] in _ONLY_AT_THE_END for word in words)
     return begin > end

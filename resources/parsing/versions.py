@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import version
 
-RULES_REVISION = "1"
+RULES_REVISION = "2"
 """Raise it with every change here that can change the Markdown of a document that parsed before."""
 
 PDF_ENGINE = "liteparse"
@@ -18,5 +18,5 @@ def engine_version(engine: str) -> str:
 
 
 def provider_version() -> str:
-    """All of them in one line, for the input fingerprint, e.g. ``liteparse 2.18.0, xberg 1.3.9, rules 1``."""
+    """All of them in one line, for the input fingerprint, e.g. ``liteparse 2.18.0, xberg 1.3.9, rules 2``."""
     return ", ".join(f"{engine} {engine_version(engine)}" for engine in (PDF_ENGINE, OFFICE_ENGINE, OWN_RULES))

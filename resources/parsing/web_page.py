@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 from resources.parsing.draft import Draft
 from resources.parsing.encodings import decode_html
 from resources.parsing.office_engine import engine_warnings, extract
 from resources.parsing.versions import OFFICE_ENGINE
+
+_EMBEDDED = re.compile(r"\]\(data:[^)\s]*\)")
+"""A picture inside the page: a megabyte of base64 that says nothing as text."""
 
 
 def read_html(data: bytes) -> Draft:
@@ -16,4 +21,5 @@ def read_html(data: bytes) -> Draft:
     """
     text, warnings = decode_html(data)
     document = extract(text.encode("utf-8", "replace"), "text/html")
-    return Draft.of_text(document.content, engine=OFFICE_ENGINE, warnings=[*warnings, *engine_warnings(document)])
+    content = _EMBEDDED.sub("]()", document.content)
+    return Draft.of_text(content, engine=OFFICE_ENGINE, warnings=[*warnings, *engine_warnings(document)])

@@ -23,6 +23,9 @@ class Task(StrEnum):
     READ_ATTACHMENT = "read_attachment"
 
 
+READ, RECOGNISE = b".", b"o"
+"""The byte of a request: by which limits its child works, since the server does not read its order."""
+
 _CONTENT = b"content\n"
 """Stands before the bytes of an attachment; a JSON object begins with a brace."""
 

@@ -7,7 +7,7 @@ import re
 import zipfile
 from collections.abc import Iterator
 
-from resources.parsing.draft import Draft
+from resources.parsing.draft import Draft, DraftPage
 from resources.parsing.office_engine import engine_warnings, extract
 from resources.parsing.opc import iterate_xml, read_xml, relations
 from resources.parsing.versions import OFFICE_ENGINE
@@ -27,9 +27,11 @@ def read_docx(data: bytes) -> Draft:
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         headers, footers = list(_margin_texts(archive, "header")), list(_margin_texts(archive, "footer"))
         warnings = ["invisible_text:1"] if _has_hidden_runs(archive) else []
+        has_images = any(part.startswith("word/media/") for part in archive.namelist())
     warnings.extend(engine_warnings(document))
     text = "\n\n".join([*headers, document.content.strip(), *footers])
-    return Draft.of_text(text, engine=OFFICE_ENGINE, warnings=warnings)
+    page = DraftPage(number=1, text=text, has_images=has_images)
+    return Draft(pages=[page], paged=False, engine=OFFICE_ENGINE, warnings=warnings)
 
 
 def _margin_texts(archive: zipfile.ZipFile, kind: str) -> Iterator[str]:

@@ -17,6 +17,7 @@ from extraction_core.parsing import ParseFailureReason
 from resources.parsing.cell_values import NumberFormat, number_text
 from resources.parsing.draft import DocumentRefusedError, Draft, DraftPage
 from resources.parsing.opc import iterate_xml, local_name, read_xml, relation_id, relations
+from resources.parsing.sheet_notes import notes_of
 from resources.parsing.tables import markdown_table
 from resources.parsing.versions import OWN_RULES
 
@@ -25,6 +26,8 @@ MAX_TABLE_CELLS = 5_000_000
 
 _WORKBOOK = "xl/workbook.xml"
 _COLUMN = re.compile(r"[A-Z]+")
+_ESCAPED = re.compile(r"_x([0-9A-Fa-f]{4})_")
+"""How a carriage return, say, is written into the file (ST_Xstring, ECMA-376 part 1, 22.9.2.19)."""
 _HIDDEN = "(hidden) "
 _TRUE = frozenset({"1", "true"})
 
@@ -44,6 +47,7 @@ class _Sheet:
     hidden_rows: set[int] = field(default_factory=set[int])
     hidden_columns: set[int] = field(default_factory=set[int])
     valueless: list[str] = field(default_factory=list[str])
+    notes: list[str] = field(default_factory=list[str])
 
 
 def read_workbook(data: bytes) -> Draft:
@@ -80,6 +84,7 @@ def _sheets(archive: zipfile.ZipFile) -> Iterator[_Sheet]:
         part = parts.get(relation_id(entry), "")
         if "/worksheets/" in part:  # the others are charts and macros
             _read_cells(archive, part, workbook, sheet)
+            sheet.notes.extend(notes_of(archive, part))
         yield sheet
 
 
@@ -93,7 +98,7 @@ def _shared_strings(archive: zipfile.ZipFile) -> list[str]:
 def _rich_text(element: ET.Element) -> str:
     """All text runs, without the reading aids (``rPh``) of East Asian text."""
     runs = [element.findtext("{*}t") or "", *(run.text or "" for run in element.iterfind("{*}r/{*}t"))]
-    return "".join(runs)
+    return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), "".join(runs))
 
 
 def _number_formats(archive: zipfile.ZipFile) -> list[NumberFormat]:
@@ -157,9 +162,15 @@ def _cell_text(cell: ET.Element, workbook: _Workbook) -> str:
 
 
 def _markdown(sheet: _Sheet) -> str:
+    parts = [_table(sheet)] if sheet.rows else []
+    if sheet.notes:
+        parts.append("Beside the cells:\n\n" + "\n".join(f"- {note}" for note in sheet.notes))
+    heading = f"## {sheet.name}{' (hidden)' if sheet.hidden else ''}"
+    return "\n\n".join([heading, *parts]) if parts else ""
+
+
+def _table(sheet: _Sheet) -> str:
     columns = sorted({column for cells in sheet.rows.values() for column in cells})
-    if not columns:
-        return ""
     if len(sheet.rows) * len(columns) > MAX_TABLE_CELLS:
         size = f"{len(sheet.rows):,} rows by {len(columns):,} columns"
         message = f"sheet {sheet.name}: {size}; the limit is {MAX_TABLE_CELLS:,} cells"
@@ -176,7 +187,7 @@ def _markdown(sheet: _Sheet) -> str:
     for position, column in enumerate(columns):
         if column in sheet.hidden_columns:
             table[0][position] = _HIDDEN + table[0][position]
-    return f"## {sheet.name}{' (hidden)' if sheet.hidden else ''}\n\n{markdown_table(table)}"
+    return markdown_table(table)
 
 
 def _warnings(sheet: _Sheet) -> Iterator[str]:

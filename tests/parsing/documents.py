@@ -7,6 +7,7 @@ import zipfile
 from typing import TYPE_CHECKING
 
 from PIL import Image, ImageDraw, ImageFont
+from reportlab.lib.pagesizes import A4
 from reportlab.lib.utils import ImageReader
 from reportlab.pdfgen.canvas import Canvas
 
@@ -44,6 +45,18 @@ def scan(*pages: str) -> bytes:
     canvas = Canvas(buffer, pageCompression=1, invariant=1)
     for text in pages:
         canvas.drawImage(ImageReader(io.BytesIO(picture(text))), LEFT, TOP - 200, 450, 150)
+        canvas.showPage()
+    canvas.save()
+    return buffer.getvalue()
+
+
+def fax(header: str, *texts: str) -> bytes:
+    """A PDF whose first page has a line of text over a picture that fills it; the further pages are text alone."""
+    buffer = io.BytesIO()
+    canvas = Canvas(buffer, pagesize=A4, pageCompression=1, invariant=1)
+    canvas.drawImage(ImageReader(io.BytesIO(picture(texts[0], size=(1240, 1754)))), 0, 0, *A4)
+    for text in (header, *texts[1:]):
+        canvas.drawString(LEFT, TOP, text)
         canvas.showPage()
     canvas.save()
     return buffer.getvalue()

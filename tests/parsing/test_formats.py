@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import io
+import zipfile
 from typing import TYPE_CHECKING
 
 import docx
 import openpyxl
 import pytest
 from docx.oxml import parse_xml
+from openpyxl.comments import Comment
 from reportlab.lib.colors import black, white
 from reportlab.pdfgen.canvas import Canvas
 
-from extraction_core.parsing import ParsedDocument
-from tests.parsing.documents import changed_zip, pdf, zip_of
+from extraction_core.parsing import ParsedDocument, ParseFailure
+from tests.parsing.documents import changed_zip, pdf, picture, zip_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,6 +45,11 @@ def workbook_bytes(fill: Callable[[openpyxl.Workbook], None]) -> bytes:
     buffer = io.BytesIO()
     workbook.save(buffer)
     return buffer.getvalue()
+
+
+def relations_of(data: bytes, part: str) -> bytes:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return archive.read(part)
 
 
 # PDF
@@ -170,6 +177,22 @@ def test_a_formula_without_a_stored_value_is_named_with_sheet_and_cell(provider:
     assert parsed(provider, workbook_bytes(fill), "a.xlsx").warnings == ("formula_without_value:Sum!B1",)
 
 
+def test_what_stands_beside_the_cells_of_a_sheet_is_read(provider: LocalParseProvider) -> None:
+    def fill(workbook: openpyxl.Workbook) -> None:
+        workbook.active["B2"] = "one_x000D_two"
+        workbook.active["B2"].comment = Comment("Approved: 77", "Jane Roe")
+
+    shape = f"<d {DRAWING}><txBody><a:p><a:r><a:t>Draft, </a:t></a:r><a:r><a:t>not final</a:t></a:r></a:p></txBody></d>"
+    comments = relations_of(workbook_bytes(fill), "xl/worksheets/_rels/sheet1.xml.rels")
+    drawing = b'<Relationship Id="d" Type="drawing" Target="../drawings/drawing1.xml"/></Relationships>'
+    changes = {
+        "xl/worksheets/_rels/sheet1.xml.rels": comments.replace(b"</Relationships>", drawing),
+        "xl/drawings/drawing1.xml": shape.encode(),
+    }
+    markdown = parsed(provider, changed_zip(workbook_bytes(fill), changes), "a.xlsx").markdown
+    assert markdown.endswith("| one<br>two |\n| --- |\n\nBeside the cells:\n\n- B2: Approved: 77\n- Draft, not final")
+
+
 def test_sheets_are_pages_and_an_empty_sheet_is_no_fault(provider: LocalParseProvider) -> None:
     def fill(workbook: openpyxl.Workbook) -> None:
         workbook.active.append(["one"])
@@ -224,6 +247,16 @@ def test_hidden_text_of_a_docx_is_said(provider: LocalParseProvider) -> None:
     buffer = io.BytesIO()
     document.save(buffer)
     assert parsed(provider, buffer.getvalue(), "a.docx").warnings == ("invisible_text:1",)
+
+
+def test_a_docx_of_pictures_alone_is_a_scan(provider: LocalParseProvider) -> None:
+    document = docx.Document()
+    document.add_picture(io.BytesIO(picture("Total: 5")))
+    buffer = io.BytesIO()
+    document.save(buffer)
+    result = provider.parse(buffer.getvalue(), "a.docx")
+    assert isinstance(result, ParseFailure)
+    assert result.reason == "no_text_layer"
 
 
 # PPTX
@@ -293,6 +326,14 @@ def test_html_gives_its_visible_text_and_its_tables(provider: LocalParseProvider
     assert result.warnings == ()
 
 
+def test_html_keeps_forms_and_headers_and_drops_the_bytes_of_pictures(provider: LocalParseProvider) -> None:
+    page = (
+        b"<html><body><form><header>Example Paper Mill</header><p>Total: 5</p>"
+        b'<img alt="Seal" src="data:image/png;base64,iVBORw0KGgo="></form></body></html>'
+    )
+    assert parsed(provider, page, "a.html").markdown == "Example Paper Mill\n\nTotal: 5\n\n![Seal]()"
+
+
 def test_an_email_gives_its_fields_and_body_and_names_its_attachments(provider: LocalParseProvider) -> None:
     message = (
         b"From: =?utf-8?q?M=C3=BCller?= <m@example.com>\r\nTo: b@example.com\r\nSubject: =?utf-8?b?R3LDvMOfZQ==?=\r\n"
@@ -323,6 +364,10 @@ def test_an_email_gives_its_fields_and_body_and_names_its_attachments(provider: 
 )
 def test_a_csv_is_split_at_its_own_separator(provider: LocalParseProvider, data: bytes, row: str) -> None:
     assert row in parsed(provider, data, "a.csv").markdown.splitlines()
+
+
+def test_a_line_that_names_the_separator_of_a_csv_is_no_row(provider: LocalParseProvider) -> None:
+    assert parsed(provider, b"sep=;\r\na;b\r\n1,5;2\r\n", "a.csv").markdown == "| a | b |\n| --- | --- |\n| 1,5 | 2 |"
 
 
 def test_text_and_markdown_stay_as_they_are(provider: LocalParseProvider) -> None:

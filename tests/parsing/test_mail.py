@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from extraction_core.fingerprints import sha256_hex
 from extraction_core.parsing import Attachment, ParsedDocument, ParseFailure, ParseFailureReason
 from tests.mails import a_mail, a_message
@@ -60,3 +62,51 @@ def test_attachments_beyond_the_limit_are_said_by_the_mail(provider: LocalParseP
     result = provider.parse(mail, "mail.eml")
     assert isinstance(result, ParsedDocument)
     assert result.warnings == ("attachment_not_read:201.txt",)
+
+
+HEAD = b"From: a@example.com\r\nTo: b@example.com\r\nSubject: s\r\nMIME-Version: 1.0\r\nContent-Type: "
+PLAIN, HTML, PDF = b"Content-Type: text/plain", b"Content-Type: text/html", b"Content-Type: application/pdf; name=i.pdf"
+
+
+def several(kind: bytes, *parts: tuple[bytes, bytes]) -> bytes:
+    """A part made of parts, without the name of its own field."""
+    mark = kind[:3]
+    bodies = b"".join(b"--%s\r\n%s\r\n\r\n%s\r\n" % (mark, head, body) for head, body in parts)
+    return b"multipart/%s; boundary=%s\r\n\r\n%s--%s--\r\n" % (kind, mark, bodies, mark)
+
+
+def inside(part: bytes) -> tuple[bytes, bytes]:
+    head, body = part.split(b"\r\n\r\n", 1)
+    return b"Content-Type: " + head, body
+
+
+@pytest.mark.parametrize(
+    ("mail", "text", "attached"),
+    [
+        (several(b"alternative", (PLAIN, b" "), (HTML, b"<p>Total: 5</p>")), "Total: 5", []),
+        (several(b"alternative", (PLAIN, b"This mail has HTML."), (HTML, b"<p>Total: 5 EUR</p>")), "Total: 5 EUR", []),
+        (several(b"alternative", (PLAIN, b"Total: 5 EUR"), (HTML, b"<b>Total</b>: 5 EUR")), "Total: 5 EUR", []),
+        (several(b"mixed", (PLAIN, b"one"), (PDF, b"x"), (PLAIN, b"two")), "one\n\ntwo", ["i.pdf"]),
+        (
+            several(
+                b"alternative",
+                (PLAIN, b"one two"),
+                inside(several(b"mixed", (HTML, b"one"), (PDF, b"x"), (HTML, b"two"))),
+            ),
+            "one two",
+            ["i.pdf"],
+        ),
+        (
+            several(b"mixed", inside(several(b"signed", (PLAIN, b"one"), (PDF, b"x"))), (HTML, b"footer")),
+            "one\n\nfooter",
+            ["i.pdf"],
+        ),
+        (b"application/pdf; name=i.pdf\r\n\r\nx", "", ["i.pdf"]),
+        (b"multipart/mixed\r\n\r\nno boundaries", "no boundaries", []),
+    ],
+)
+def test_no_part_of_a_mail_is_lost(provider: LocalParseProvider, mail: bytes, text: str, attached: list[str]) -> None:
+    result = provider.parse(HEAD + mail, "mail.eml")
+    assert isinstance(result, ParsedDocument)
+    assert result.markdown.partition("\n\n")[2].strip() == text
+    assert [one.name for one in attachments(provider, HEAD + mail)] == attached

@@ -43,8 +43,8 @@ def test_the_share_of_meaningless_characters(text: str, share: float) -> None:
     assert text_quality.unreadable_share(text) == share
 
 
-def test_hebrew_that_stands_backwards_is_seen() -> None:
-    logical = "סכום לתשלום"
+@pytest.mark.parametrize("logical", ["סכום לתשלום", "فاتورة رقم"])
+def test_hebrew_or_arabic_that_stands_backwards_is_seen(logical: str) -> None:
     assert not text_quality.is_right_to_left_visual_order(logical)
     assert text_quality.is_right_to_left_visual_order(logical[::-1])
 
@@ -101,6 +101,12 @@ def test_every_row_of_a_table_has_the_same_columns_whatever_its_cells_hold(rows:
         ("0.604166666666667", "hh:mm", "14:30:00"),
         ("1.25", "[h]:mm", "30:00:00"),
         ("45356", '0 "days"', "45356 days"),
+        ("1", "yyyy-mm-dd", "1900-01-01"),
+        ("60", "yyyy-mm-dd", "1900-02-29"),
+        ("61", "yyyy-mm-dd", "1900-03-01"),
+        ("12345678", r"000\-00\-0000", "012-34-5678"),
+        ("15551234567", '"("000") "000-0000', "(1555) 123-4567"),
+        ("1234567", '#,##0,"k"', "1234567"),
         ("NaN", "General", "NaN"),
         ("text", "General", "text"),
     ],

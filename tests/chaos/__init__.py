@@ -1,0 +1,1 @@
+"""The trial and its proof."""

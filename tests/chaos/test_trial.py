@@ -1,0 +1,72 @@
+"""Small trials: a few real workers are killed, and every promise is kept all the same. ``make chaos`` kills hundreds."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+from extraction_assets.chaos.proof import TITLES, is_clean, table
+from extraction_assets.chaos.trial import TrialOptions, run_trial
+from extraction_assets.cli import ExitCode, main
+from resources.ledger import Ledger
+from tests.factories import a_run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KILLS, DOCUMENTS = 5, 12
+SEED = 11
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trial leads its own process to the sandbox; afterwards it is as it was."""
+    for name in ("EXTRACTION_HOME", "EXTRACTION_LEDGER_URL", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"):
+        monkeypatch.setenv(name, "")
+
+
+@pytest.mark.parametrize(
+    ("ledger", "mode"),
+    [
+        ("sqlite", "realtime"),
+        pytest.param("postgres", "realtime", marks=pytest.mark.postgres),
+        ("sqlite", "batch"),
+        pytest.param("postgres", "batch", marks=pytest.mark.postgres),
+    ],
+)
+def test_whoever_is_killed_every_promise_is_kept(ledger: str, mode: str, tmp_path: Path) -> None:
+    said: list[str] = []
+    options = TrialOptions(kills=KILLS, seed=SEED, ledger=ledger, mode=mode, documents=DOCUMENTS)
+    outcome = run_trial(options, tmp_path, said.append)
+    processes = (tmp_path / "processes.log").read_text(errors="replace")
+    assert is_clean(outcome.found), f"{table(outcome.found)}\n{processes[-3000:]}"
+    assert outcome.misfortunes.kills >= KILLS
+    assert outcome.misfortunes.restarts > 0
+    written = sorted(path.stem for path in (tmp_path / "documents").rglob("*.md"))
+    assert len(written) == outcome.documents
+    done = [path.parent.name for path in (tmp_path / "home" / "outputs").rglob("extraction.json")]
+    assert sorted(name.removesuffix(".md") for name in done) == written
+
+
+def test_the_command_prints_what_happened_and_one_line_that_holds_every_count() -> None:
+    arguments = ["chaos", "--kills", "1", "--documents", "2", "--seed", "3", "--json"]
+    ended = CliRunner().invoke(main, arguments)
+    assert ended.exit_code == ExitCode.ALL_GOOD, ended.output
+    counts = json.loads(ended.stdout.splitlines()[-1])
+    assert {*TITLES, "kills", "restarts", "seed", "documents", "clean"} <= set(counts)
+    assert counts["kills"] >= 1
+    assert (
+        "extraction-assets chaos --kills 1 --seed 3 --ledger-url sqlite --mode realtime --documents 2" in ended.stdout
+    )
+
+
+def test_a_ledger_in_use_is_refused(database_url: str) -> None:
+    ledger = Ledger(database_url)
+    a_run(ledger)
+    ledger.close()
+    ended = CliRunner().invoke(main, ["chaos", "--ledger-url", database_url])
+    assert ended.exit_code == ExitCode.WRONG_USE
+    assert "in use" in ended.stderr

@@ -1,0 +1,71 @@
+"""Slices: what is asked while one is at work makes up the next one, and nobody pays for a neighbour."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from extraction_assets.workers.slices import MOST, Slices
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+async def in_thread(work: Callable[[], Sequence[int | Exception]]) -> Sequence[int | Exception]:
+    return await asyncio.to_thread(work)
+
+
+class Doubling:
+    """Doubles numbers; a negative one is a defect, and 13 an answer that is an error."""
+
+    def __init__(self) -> None:
+        self.slices: list[list[int]] = []
+
+    def __call__(self, numbers: Sequence[int]) -> list[int | Exception]:
+        self.slices.append(list(numbers))
+        if min(numbers) < 0:
+            message = "a defect"
+            raise ValueError(message)
+        return [LookupError("unlucky") if number == 13 else 2 * number for number in numbers]
+
+
+async def asked(work: Doubling, numbers: Sequence[int]) -> list[int | BaseException]:
+    slices = Slices[int, int](work, in_thread)
+    return await asyncio.gather(*map(slices.ask, numbers), return_exceptions=True)
+
+
+def test_many_requests_are_few_slices_and_each_gets_its_own_answer() -> None:
+    work, numbers = Doubling(), range(3 * MOST)
+    assert asyncio.run(asked(work, numbers)) == [2 * number for number in numbers]
+    assert [len(part) for part in work.slices] == [MOST] * 3
+
+
+def test_an_error_among_the_answers_is_raised_for_its_own_request_only() -> None:
+    one, other, third = asyncio.run(asked(Doubling(), [1, 13, 3]))
+    assert (one, third) == (2, 6)
+    assert isinstance(other, LookupError)
+
+
+def test_a_slice_that_fails_is_tried_request_by_request_so_that_only_the_bad_one_fails() -> None:
+    work = Doubling()
+    one, bad, third = asyncio.run(asked(work, [1, -1, 3]))
+    assert (one, third) == (2, 6)
+    assert isinstance(bad, ValueError)
+    assert work.slices == [[1, -1, 3], [1], [-1], [3]]
+
+
+def test_what_was_asked_for_is_done_although_who_asked_was_cut_off() -> None:
+    async def cut_off(work: Doubling) -> None:
+        slices = Slices[int, int](work, in_thread)
+        task = asyncio.create_task(slices.ask(5))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await slices.drain()
+
+    work = Doubling()
+    asyncio.run(cut_off(work))
+    assert work.slices == [[5]]

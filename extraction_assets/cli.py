@@ -18,11 +18,10 @@ from typing import ParamSpec
 import click
 
 from extraction_assets.batches import cancel_batch, list_batches, resubmit_batch
-from extraction_assets.collections import load_collections
+from extraction_assets.collections import chosen_collections
 from extraction_assets.oversight import Oversight, oversee
 from extraction_assets.status import CollectionStatus, collect_status, print_documents, print_sets
-from extraction_core.collection import Collection
-from extraction_core.errors import ConfigurationError, DocumentExtractionError
+from extraction_core.errors import DocumentExtractionError
 from resources.environment import read_environment
 from resources.ledger import Ledger
 from resources.ledger.migrate import current_revision
@@ -91,7 +90,7 @@ def scan(only: str | None, *, as_json: bool) -> None:
     """
     from extraction_assets.scanning import scan_collections  # noqa: PLC0415 - the only command that loads dagster
 
-    scanned = scan_collections(_chosen(only), read_environment())
+    scanned = scan_collections(chosen_collections(only), read_environment())
     if as_json:
         click.echo(json.dumps([entry.as_json() for entry in scanned], indent=1))
     else:
@@ -117,7 +116,7 @@ def status(only: str | None, *, documents: bool, as_json: bool) -> None:
 
     Exits with 0 when no document failed, 1 when some did, 3 when all did or none is registered.
     """
-    chosen = _chosen(only)
+    chosen = chosen_collections(only)
     statuses = collect_status(chosen, read_environment(), documents=documents)
     oversight = oversee(chosen)
     if as_json:
@@ -145,7 +144,7 @@ def sweep(only: str | None, *, dry_run: bool, as_json: bool) -> None:
     """
     from extraction_assets.sweeping import sweep_collections  # noqa: PLC0415 - loads dagster
 
-    chosen = _chosen(only)
+    chosen = chosen_collections(only)
     swept = sweep_collections(chosen, read_environment(), dry_run=dry_run)
     oversight = oversee(chosen)
     if as_json:
@@ -166,7 +165,7 @@ def retry(only: str, keys: Sequence[str], *, reset_attempts: bool) -> None:
     """Mark documents due for another try; the sweeper, `sweep` or any launch of their set takes them up."""
     from extraction_assets.sweeping import ask_again  # noqa: PLC0415 - loads dagster
 
-    found = ask_again(_chosen(only)[0], read_environment(), keys, reset=reset_attempts)
+    found = ask_again(chosen_collections(only)[0], read_environment(), keys, reset=reset_attempts)
     for key in found:
         click.echo(f"due: {key}")
     missing = sorted(set(keys) - set(found))
@@ -190,7 +189,7 @@ def batches(context: click.Context, only: str | None, *, settled: bool, as_json:
     if context.invoked_subcommand:
         return
     if only:
-        _chosen(only)
+        chosen_collections(only)
     listed = list_batches(read_environment(), only, settled=settled)
     if as_json:
         click.echo(json.dumps([one.as_json() for one in listed], indent=1))
@@ -273,17 +272,6 @@ def chaos(  # noqa: PLR0913 - one for each option
 def _warn(oversight: Oversight) -> None:
     for warning in oversight.warnings:
         click.echo(f"warning: {warning}", err=True)
-
-
-def _chosen(only: str | None) -> list[Collection]:
-    collections = load_collections()
-    chosen = [collection for collection in collections if only in (None, collection.name)]
-    if not chosen:
-        names = ", ".join(collection.name for collection in collections) or "none"
-        raise ConfigurationError(
-            "--collection", None, f"there is no collection {only!r}.", f"The collections are: {names}."
-        )
-    return chosen
 
 
 def _exit_code(statuses: Sequence[CollectionStatus]) -> ExitCode:

@@ -53,6 +53,22 @@ def load_collections(root: Path = DEFS_ROOT) -> list[Collection]:
     return [found[name] for name in sorted(found)]
 
 
+def chosen_collections(only: str | None) -> list[Collection]:
+    """Return the project's collections, or the one that a command line names.
+
+    Raises:
+        ConfigurationError: there is none of that name, or one of them has a mistake.
+    """
+    collections = load_collections()
+    chosen = [collection for collection in collections if only in (None, collection.name)]
+    if not chosen:
+        names = ", ".join(collection.name for collection in collections) or "none"
+        raise ConfigurationError(
+            "--collection", None, f"there is no collection {only!r}.", f"The collections are: {names}."
+        )
+    return chosen
+
+
 def load_collection(file: Path) -> Collection:
     """Load one collection with the files it names.
 

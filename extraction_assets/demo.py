@@ -25,7 +25,7 @@ import dagster as dg
 
 from extraction_assets.batches import list_batches
 from extraction_assets.cli import ExitCode
-from extraction_assets.collections import MODE_VARIABLE, load_collections
+from extraction_assets.collections import MODE_VARIABLE, chosen_collections
 from extraction_assets.jobs import job_name
 from extraction_assets.local import (
     end_on_terminate,
@@ -51,20 +51,21 @@ UNFINISHED = [status for status in dg.DagsterRunStatus if status not in FINISHED
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--mode", type=click.Choice(["realtime", "batch"]), default="realtime", show_default=True)
-def main(mode: str) -> None:
+@click.option("--collection", "only", metavar="NAME", help="Only this collection.")
+def main(mode: str, only: str | None) -> None:
     """Extract the sample collections through Dagster, from nothing to files."""
     end_on_terminate()
     if mode == "batch":
         os.environ[MODE_VARIABLE] = mode
         os.environ.setdefault(HOME_VARIABLE, str(BATCH_HOME))
-    sys.exit(_guarded())
+    sys.exit(_guarded(only))
 
 
-def _guarded() -> int:
+def _guarded(only: str | None) -> int:
     try:
         environment = read_environment()
         environment.home.mkdir(parents=True, exist_ok=True)
-        return _demo(environment)
+        return _demo(environment, chosen_collections(only))
     except DocumentExtractionError as error:
         click.echo(f"error: {error}", err=True)
         return ExitCode.WRONG_USE
@@ -73,10 +74,9 @@ def _guarded() -> int:
         return ExitCode.INTERRUPTED
 
 
-def _demo(environment: Environment) -> int:
+def _demo(environment: Environment, collections: list[Collection]) -> int:
     os.environ["DAGSTER_HOME"] = str(prepare_dagster_home(environment))
     os.environ["EXTRACTION_HOME"] = str(environment.home)
-    collections = load_collections()
     with ExitStack() as stack:
         bill_url = None
         if needs_sandbox():

@@ -174,3 +174,21 @@ def test_the_states_that_the_database_allows_are_those_of_the_code(
         checks = sa.inspect(connection).get_check_constraints("message_batches")
     (allowed,) = [str(check["sqltext"]) for check in checks if check["name"] == f"ck_message_batches_{column}"]
     assert set(re.findall(r"'(\w+)'", allowed)) == {state.value for state in states}
+
+
+@pytest.mark.parametrize("state", sorted(set(BatchState) - UNSETTLED))
+def test_a_settled_batch_is_out_of_reach_of_every_verb(ledger: Ledger, state: BatchState) -> None:
+    batch, held = a_batch_in(ledger, state)
+    late: dict[str, Callable[[], Any]] = {
+        "take": lambda: ledger.batches.take(batch.batch_id, "worker", LEASE_S, *BatchState),
+        "claim": lambda: ledger.batches.claim("worker", batch.run_id, 1, LEASE_S),
+        "put_back": lambda: ledger.batches.put_back(held, 0),
+        "release": lambda: ledger.batches.release([held]),
+        "heartbeat": lambda: ledger.batches.heartbeat([held], LEASE_S),
+        "reclaim_abandoned": lambda: ledger.batches.reclaim_abandoned(COLLECTION, SETTLE_S),
+        "ask_to_cancel": lambda: ledger.batches.ask_to_cancel(batch.batch_id),
+    }
+    before = contents(ledger)
+    for name, act in late.items():
+        assert not act(), name
+        assert contents(ledger) == before, name

@@ -54,7 +54,7 @@ def keep(batch: StagedBatch, *responses: str) -> None:
     """Keep an answer for the first requests of a batch, for a tenth of a cent each."""
     names = [attempt["token"] for attempt in batch.attempts]
     answers = {name: an_answer(response=text) for name, text in zip(names, responses, strict=False)}
-    batch.ledger.batch_requests.keep_answers(answers)
+    batch.ledger.attempts.answered_all(answers)
 
 
 def record(batch: StagedBatch, held: Held, attempt_id: int, published: list[str]) -> bool:
@@ -152,8 +152,8 @@ def test_a_crash_before_the_commit_keeps_none_of_a_slice(make_ledger: MakeLedger
 
 def test_answers_under_other_ids_change_nothing(ledger: Ledger, batch: StagedBatch) -> None:
     before = contents(ledger)
-    ledger.batch_requests.keep_answers({"unknown": an_answer(), f"{batch.nonce}-99": an_answer()})
-    ledger.batch_requests.keep_answers({})
+    ledger.attempts.answered_all({"unknown": an_answer(), f"{batch.nonce}-99": an_answer()})
+    ledger.attempts.answered_all({})
     assert contents(ledger) == before
 
 

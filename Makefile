@@ -7,12 +7,13 @@ READY := $(VENV)/.ready
 PACKAGES := extraction_assets extraction_core resources sensors sandbox
 
 MODE ?= realtime
+KILLS ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo dev test check lock
+.PHONY: help setup demo dev test check lock chaos bench bench-setup
 
 help: ## Show this help
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
 
 setup: $(READY) ## Make the environment (uses uv if it is there)
 
@@ -46,5 +47,24 @@ check: $(READY) ## Lint, types, import arrows, YAML, lock
 	DAGSTER_DISABLE_TELEMETRY=yes $(BIN)/dg check yaml
 	@! grep -nE '://' requirements.lock || { echo "requirements.lock names an address"; exit 1; }
 
+chaos: $(READY) ## Kill KILLS=200 workers on each database in each mode, and prove that nothing was lost or paid twice
+	$(BIN)/extraction-assets chaos --kills $(KILLS) --ledger-url sqlite --mode realtime
+	$(BIN)/extraction-assets chaos --kills $(KILLS) --ledger-url postgres --mode realtime
+	$(BIN)/extraction-assets chaos --kills $(KILLS) --ledger-url sqlite --mode batch
+	$(BIN)/extraction-assets chaos --kills $(KILLS) --ledger-url postgres --mode batch
+
+bench: $(READY) ## Run all benchmarks with moderate sizes (quiet machine; peers are left out unless bench-setup was run)
+	$(BIN)/python -m benchmarks.ledger
+	$(BIN)/python -m benchmarks.end_to_end
+	$(BIN)/python -m benchmarks.scale
+	$(BIN)/python -m benchmarks.cold_start
+	$(BIN)/python -m benchmarks.batch_collect --results 10000
+	$(BIN)/python -m benchmarks.sweeper --rounds 3 --files 10000
+	$(BIN)/python -m benchmarks.parsing --lengths 1 100
+
+bench-setup: ## Install what the benchmarks compare with, in an environment of its own
+	test -x .venv-bench/bin/python || $(PYTHON) -m venv .venv-bench
+	.venv-bench/bin/python -m pip install --quiet --no-deps --require-hashes -r benchmarks/requirements.lock
+
 lock: ## Pin the dependencies anew (needs uv)
-	uv pip compile pyproject.toml --extra reducto --group dev --universal --generate-hashes --no-header --python-version 3.11 --output-file requirements.lock
+	uv pip compile pyproject.toml --extra reducto --extra ocr --group dev --universal --generate-hashes --no-header --python-version 3.11 --output-file requirements.lock

@@ -22,6 +22,7 @@ from typing import Any
 import psutil
 import sqlalchemy as sa
 
+from benchmarks.postgres import running_postgres
 from benchmarks.report import show, timed
 from extraction_assets.workers.batch_collect import RECORDERS, BatchCollector
 from extraction_assets.workers.session import WorkerSession
@@ -38,7 +39,6 @@ from resources.ledger import Ledger
 from resources.ledger.reservations import BatchOrder, PlannedRequest
 from resources.ledger.tables import document_sets, documents, extraction_results, extraction_runs
 from resources.output import atomic_write
-from tests.postgres_server import running_postgres
 
 PROVIDER_ID = "msgbatch_benchmark"
 PROSE = "A line of text that a real answer might quote from its document. " * 34

@@ -15,6 +15,7 @@ from pathlib import Path
 import dagster as dg
 import sqlalchemy as sa
 
+from benchmarks.postgres import PostgresServer, running_postgres
 from benchmarks.report import show, summary, timed
 from extraction_assets.sensor_targets import sensor_target
 from extraction_core.collection import Collection, CollectionFile
@@ -23,7 +24,6 @@ from resources.ledger import Ledger
 from sensors.document_inbox import look_at_source
 from sensors.sweep import Sweep
 from sensors.target import SensorTarget
-from tests.postgres_server import PostgresServer, running_postgres
 
 DUE_DOCUMENTS = 1_000
 DUE_SETS = 10

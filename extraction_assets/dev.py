@@ -37,16 +37,18 @@ def main(port: int) -> None:
             os.environ["ANTHROPIC_BASE_URL"] = stack.enter_context(running_sandbox(environment))
             click.echo(f"no key is set: the sandbox answers at {os.environ['ANTHROPIC_BASE_URL']}, by rules")
         click.echo(f"Dagster UI: http://127.0.0.1:{port}")
-        command = [
-            sys.executable, "-m", "dagster", "dev", "-w", str(PROJECT_ROOT / "workspace.yaml"),
-            "-h", "127.0.0.1", "-p", str(port),
-        ]  # fmt: skip
-        process = subprocess.Popen(command, cwd=PROJECT_ROOT)
+        process = subprocess.Popen(ui_command(port), cwd=PROJECT_ROOT)
         try:
             sys.exit(process.wait())
         except KeyboardInterrupt:
             end(process)
             sys.exit(ExitCode.INTERRUPTED)
+
+
+def ui_command(port: int) -> list[str]:
+    """Return the command line of the UI with its daemon: on loopback, since it asks nobody who they are."""
+    workspace = str(PROJECT_ROOT / "workspace.yaml")
+    return [sys.executable, "-m", "dagster", "dev", "-w", workspace, "-h", "127.0.0.1", "-p", str(port)]
 
 
 if __name__ == "__main__":

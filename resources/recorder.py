@@ -6,6 +6,7 @@ redo writes again byte for byte, because the bytes depend on the kept answer alo
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from resources.ledger.completions import Completed, Output
 from resources.ledger.queue import Held
 from resources.output import OutputStore
 from resources.output.atomic_write import StagedFile
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +83,10 @@ class ResultRecorder:
                 held, attempt_id = recording.held, recording.attempt_id
                 done.append(Completed(held=held, output=output, attempt_id=attempt_id, publish=file.publish))
             self._failpoints(Failpoint.BEGIN_COMPLETE)
-            self._ledger.results.record_all_completed(done, threads)
+            won = self._ledger.results.record_all_completed(done, threads) if done else set[Held]()
+            for recording in recordings:
+                if recording.held not in won and recording.held not in at_fault:
+                    log.info("%s is superseded", recording.document_key)
         finally:
             for file in staged:
                 file.discard()  # does nothing for a file that has taken its place

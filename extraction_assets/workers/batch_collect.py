@@ -163,7 +163,7 @@ class BatchCollector:
         """Keep the answers of some lines, then bring their rows to an end, several at a time."""
         bodies = {line.custom_id: kept_body(line.message) for line in lines if line.message is not None}
         answers = {line.custom_id: self._answer(batch, line, bodies[line.custom_id]) for line in lines if line.message}
-        self._requests.keep_answers({name: answer for name, answer in answers.items() if name in sent})
+        self._tools.ledger.attempts.answered_all({name: answer for name, answer in answers.items() if name in sent})
         for line in lines:
             if line.custom_id not in sent:
                 self._requests.unexpected(batch, line.custom_id, answers.get(line.custom_id))

@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from extraction_assets.workers.asking import Ready, attempt_plan
+from extraction_assets.workers.asking import Ready, RequestSize, attempt_plan
 from extraction_assets.workers.loading import NotLoaded, load_document
 from extraction_assets.workers.lost_texts import LostTexts
 from extraction_assets.workers.pacer import Pacer
 from extraction_assets.workers.row_end import RowEnd
 from extraction_assets.workers.session import WorkerSession
+from extraction_assets.workers.slices import InThread
+from extraction_assets.workers.steps import Derivation, Steps
 from extraction_assets.workers.tools import Tools
 from extraction_core.calls import CallFailed, Provider
 from extraction_core.causes import POLICIES, Cause, Remedy
@@ -23,15 +25,13 @@ from extraction_core.collection import Collection
 from extraction_core.errors import OutputPathError, OutputStoreFullError
 from extraction_core.failpoints import Failpoint
 from extraction_core.pricing import cost_usd, token_usage
-from extraction_core.prompting import Shown
 from extraction_core.retry import Requeue, StopLine
-from resources.ledger.attempts import Answer, AttemptPlan, KeptAnswer, NotOpened, Opened
+from resources.ledger.attempts import Answer, AttemptPlan, KeptAnswer, NotOpened, Opened, Order
 from resources.ledger.queue import Claimed
 
 if TYPE_CHECKING:
     from extraction_assets.workers.extract_worker import StopSignal
 
-T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 BUDGET_WAIT_S = 1.0
@@ -39,14 +39,6 @@ BUDGET_WAIT_S = 1.0
 
 class LineStopped(Exception):  # noqa: N818 - an event, not an error
     """Nothing more should be claimed: the fault is the account's or the machine's, not the document's."""
-
-
-class InThread(Protocol):
-    """Runs blocking work beside the event loop."""
-
-    def __call__(self, work: Callable[[], T]) -> Awaitable[T]:
-        """Run it."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +52,17 @@ class TaskContext:
     pacer: Pacer
     stop: StopSignal
     in_thread: InThread
+    steps: Steps
     lost_texts: LostTexts
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """A request that may be sent, how large it is, and what is written down of its attempt."""
+
+    ready: Ready
+    size: RequestSize
+    plan: AttemptPlan
 
 
 class DocumentTask:
@@ -90,20 +92,18 @@ class DocumentTask:
             await self._give_up(Cause.WORKER_ERROR, f"{type(error).__name__}: {error}", next_retry_s=60.0)
 
     async def _extract(self) -> None:
-        document = await self._load()
-        if document is None:
+        parse_run_id = self._row["parse_run_id"]
+        parse = await self._context.steps.parse_run.ask(parse_run_id) if parse_run_id else None
+        prepared = await self._context.in_thread(lambda: self._prepare(parse))
+        if isinstance(prepared, NotLoaded):
+            await self._end_unloaded(prepared)
             return
-        ready = self._end.asking.build(document)
-        if not await self._fits(ready):
+        if not await self._fits(prepared) or not await self._may_call():
             return
-        if not await self._may_call():
-            return
-        plan = attempt_plan(ready)
-        max_attempts = self._collection.settings.max_attempts
-        opened = await self._context.in_thread(lambda: self._tools.ledger.attempts.open(self._held, plan, max_attempts))
+        opened = await self._context.steps.open.ask(Order(held=self._held, plan=prepared.plan))
         match opened:
             case Opened():
-                await self._call(ready, plan, opened.attempt_id)
+                await self._call(prepared.ready, prepared.plan, opened.attempt_id)
             case KeptAnswer():
                 await self._derive(opened.attempt_id, opened.response)
             case NotOpened(cause=None):
@@ -114,21 +114,24 @@ class DocumentTask:
                 else:
                     await self._give_up(cause or Cause.COST_LIMIT, message)
 
-    async def _load(self) -> Shown | None:
-        """Return what is shown of the document; None when the row ended because there is nothing."""
-        loaded = await self._context.in_thread(lambda: load_document(self._tools, self._context.lost_texts, self._row))
-        if not isinstance(loaded, NotLoaded):
+    def _prepare(self, parse: Mapping[str, Any] | None) -> Prepared | NotLoaded:
+        """Load what is shown, and make and measure its request. Blocks."""
+        loaded = load_document(self._tools, self._context.lost_texts, self._row["document_key"], parse)
+        if isinstance(loaded, NotLoaded):
             return loaded
-        if loaded.wait_s is not None:
-            await self._requeue(loaded.reason, loaded.message, loaded.wait_s)
-        else:
-            await self._give_up(loaded.reason, loaded.message, next_retry_s=loaded.next_retry_s)
-        return None
+        ready = self._end.asking.build(loaded)
+        return Prepared(ready=ready, size=ready.size(), plan=attempt_plan(ready))
 
-    async def _fits(self, ready: Ready) -> bool:
+    async def _end_unloaded(self, unloaded: NotLoaded) -> None:
+        if unloaded.wait_s is not None:
+            await self._requeue(unloaded.reason, unloaded.message, unloaded.wait_s)
+        else:
+            await self._give_up(unloaded.reason, unloaded.message, next_retry_s=unloaded.next_retry_s)
+
+    async def _fits(self, prepared: Prepared) -> bool:
         """Fail a document that exceeds the provider's limits before any call, with sizes."""
-        size = await self._context.in_thread(ready.size)
-        counted = await self._context.provider.count_tokens(ready.request) if size.in_doubt else None
+        size, request = prepared.size, prepared.ready.request
+        counted = await self._context.provider.count_tokens(request) if size.in_doubt else None
         problem = size.problem(counted)
         if problem:
             await self._give_up(Cause.TOO_LONG, problem)
@@ -151,13 +154,12 @@ class DocumentTask:
 
     async def _call(self, ready: Ready, plan: AttemptPlan, attempt_id: int) -> None:
         asked_at, ticket = datetime.now(UTC), self._context.pacer.begin_call()
-        attempts = self._tools.ledger.attempts
         self._tools.failpoints(Failpoint.CALL_PROVIDER)
         try:
             outcome = await self._context.provider.call(ready.request)
         except asyncio.CancelledError:
             message = "the call was cut off when its worker was stopped"
-            attempts.abandoned(attempt_id, plan.token, cause=Cause.CONNECTION_LOST, message=message)
+            self._tools.ledger.attempts.abandoned(attempt_id, plan.token, cause=Cause.CONNECTION_LOST, message=message)
             raise
         self._tools.failpoints(Failpoint.PROVIDER_ANSWERED)
         if isinstance(outcome, CallFailed):
@@ -173,7 +175,7 @@ class DocumentTask:
             usage=usage,
             cost_usd=cost_usd(str(served_model), usage, at=asked_at, batch=False) if usage else None,
         )
-        await asyncio.shield(self._context.in_thread(lambda: attempts.answered(attempt_id, plan.token, answer)))
+        await self._context.steps.keep.ask((plan.token, answer))
         self._context.pacer.served()
         await self._derive(attempt_id, outcome.body)
 
@@ -196,7 +198,8 @@ class DocumentTask:
         if self._context.session.is_cancelled(self._held) or self._context.stop.why == "cancelled":
             await self._give_back()
             return
-        if rejected := await self._context.in_thread(lambda: self._end.derive(attempt_id, body)):
+        derivation = Derivation(end=self._end, attempt_id=attempt_id, body=body)
+        if rejected := await self._context.steps.derive.ask(derivation):
             await self._settle(rejected, None, judged=attempt_id)
 
     async def _settle(self, failed: CallFailed, ticket: int | None, judged: int | None = None) -> None:

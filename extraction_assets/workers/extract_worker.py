@@ -21,6 +21,7 @@ from extraction_assets.workers.document_task import DocumentTask, LineStopped, T
 from extraction_assets.workers.lost_texts import LostTexts
 from extraction_assets.workers.pacer import Pacer
 from extraction_assets.workers.session import WorkerSession
+from extraction_assets.workers.steps import Steps
 from extraction_assets.workers.tools import Tools
 from extraction_core.calls import Provider
 from extraction_core.collection import Collection
@@ -113,6 +114,7 @@ class ExtractWorker:
         self._threads = ThreadPoolExecutor(LEDGER_THREADS, thread_name_prefix="ledger")
         self._wake = asyncio.Event()
         self._lost_texts = LostTexts(tools, collection)
+        self._steps = Steps(tools, collection.settings.max_attempts, self._in_thread)
         self._context = TaskContext(
             tools=tools,
             session=session,
@@ -121,6 +123,7 @@ class ExtractWorker:
             pacer=self._pacer,
             stop=stop,
             in_thread=self._in_thread,
+            steps=self._steps,
             lost_texts=self._lost_texts,
         )
 
@@ -133,6 +136,7 @@ class ExtractWorker:
         finally:
             self._stop.connect(lambda: None)
             await self._end_tasks()
+            await self._steps.close()
             await self._provider.close()
             self._threads.shutdown(wait=True)
             self._lost_texts.close()

@@ -37,13 +37,20 @@ class NotLoaded:
     next_retry_s: float | None = None
 
 
-def load_document(tools: Tools, lost_texts: LostTexts, row: Mapping[str, Any]) -> Shown | NotLoaded:
-    """Return the Markdown of a row's document, or the file itself where that is shown.
+def load_document(
+    tools: Tools, lost_texts: LostTexts, document_key: str, parse: Mapping[str, Any] | None
+) -> Shown | NotLoaded:
+    """Return the Markdown of a document, or the file itself where that is shown.
+
+    Args:
+        tools: the resources.
+        lost_texts: reads the source, where that is needed.
+        document_key: the document.
+        parse: the parse run of its row; None when it has none.
 
     Raises:
         OutputStoreError: a text that was gone from the home was parsed again and could not be written.
     """
-    parse = tools.ledger.parses.get(row["parse_run_id"]) if row["parse_run_id"] else None
     if parse is None:
         return NotLoaded(reason="source_missing", message="the document could not be read", next_retry_s=PARSE_RETRY_S)
     match RowStatus(parse["status"]):
@@ -51,9 +58,9 @@ def load_document(tools: Tools, lost_texts: LostTexts, row: Mapping[str, Any]) -
             if refused := _refused(lost_texts.collection.settings, parse["warnings"] or []):
                 return refused
             if parse["provider"] == DOCUMENT_BLOCK and parse["media_type"] in BLOCK_MEDIA_TYPES:
-                return _load_block(lost_texts, parse, row["document_key"])
+                return _load_block(lost_texts, parse, document_key)
             text = tools.parsed.markdown(parse["markdown_sha256"])
-            text = lost_texts.restore(parse, row["document_key"]) if text is None else text
+            text = lost_texts.restore(parse, document_key) if text is None else text
             lost = "the parsed text is gone from the home, and its document has changed; launch again"
             return NotLoaded(reason=Cause.PARSED_TEXT_LOST, message=lost) if text is None else text
         case RowStatus.FAILED | RowStatus.CANCELLED:

@@ -26,11 +26,12 @@ def access_from(environment: Mapping[str, str] = os.environ) -> Access:
     """Read credentials and address.
 
     Raises:
-        ConfigurationError: there is neither a key nor an address of one's own, or the address ends in ``/v1``.
+        ConfigurationError: there is neither a key nor an address of one's own, a key cannot be one, or the address ends
+            in ``/v1``.
     """
     access = Access(
-        api_key=environment.get("ANTHROPIC_API_KEY") or None,
-        auth_token=environment.get("ANTHROPIC_AUTH_TOKEN") or None,
+        api_key=_credential(environment, "ANTHROPIC_API_KEY"),
+        auth_token=_credential(environment, "ANTHROPIC_AUTH_TOKEN"),
         base_url=(environment.get("ANTHROPIC_BASE_URL") or "").rstrip("/") or None,
     )
     if not (access.api_key or access.auth_token or access.base_url):
@@ -46,3 +47,12 @@ def access_from(environment: Mapping[str, str] = os.environ) -> Access:
             "ANTHROPIC_BASE_URL", None, "ends in /v1, which the client appends itself.", "Remove /v1 from it."
         )
     return access
+
+
+def _credential(environment: Mapping[str, str], variable: str) -> str | None:
+    """Read a key without the line end that a file of secrets leaves on it; what no header can hold is not told."""
+    key = environment.get(variable, "").strip()
+    if not all(" " < character < "\x7f" for character in key):
+        problem, remedy = "holds characters that no key has.", "Set it again, without quotes, blanks or line ends."
+        raise ConfigurationError(variable, None, problem, remedy)
+    return key or None

@@ -1,7 +1,8 @@
 """From the SDK's exceptions to causes. No SDK type is known above this file.
 
 The status and the error's own type decide, not the exception's class: the SDK has over a hundred classes, and a new
-one must not become an unknown failure. Messages are the provider's own words, cut to a line.
+one must not become an unknown failure. Messages are the provider's own words, cut to a line, without the key that
+the request carried: a server may echo it, and so does the HTTP client when a header cannot be sent.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from extraction_core.calls import CallFailed
 from extraction_core.causes import Cause
 
 LONGEST_MESSAGE = 500
+HIDDEN = "***"
 LONGEST_RETRY_AFTER_S = 86_400.0
 
 TOO_MANY_REQUESTS = 429
@@ -45,7 +47,7 @@ def translate(error: Exception) -> CallFailed:
         case anthropic.APITimeoutError() | TimeoutError():
             return CallFailed(cause=Cause.TIMEOUT, message="no answer within the time limit")
         case anthropic.APIConnectionError():
-            return CallFailed(cause=Cause.CONNECTION_LOST, message=_one_line(_root(error)))
+            return CallFailed(cause=Cause.CONNECTION_LOST, message=_one_line(_root(error), error))
         case UnicodeEncodeError():
             return CallFailed(cause=Cause.INVALID_REQUEST, message="the document's text cannot be encoded as UTF-8")
         case _:
@@ -55,7 +57,7 @@ def translate(error: Exception) -> CallFailed:
 def _translate_status(error: anthropic.APIStatusError) -> CallFailed:
     return CallFailed(
         cause=_cause_of(error),
-        message=f"HTTP {error.status_code}: {_one_line(_provider_message(error))}",
+        message=f"HTTP {error.status_code}: {_one_line(_provider_message(error), error)}",
         retry_after_s=retry_after_s(error.response.headers.get("retry-after")),
         request_id=error.request_id,
     )
@@ -105,5 +107,8 @@ def _root(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
-def _one_line(text: str) -> str:
+def _one_line(text: str, error: anthropic.APIError) -> str:
+    headers = error.request.headers
+    for secret in (headers.get("x-api-key"), headers.get("authorization", "").removeprefix("Bearer ")):
+        text = text.replace(secret, HIDDEN) if secret else text
     return " ".join(text.split())[:LONGEST_MESSAGE]

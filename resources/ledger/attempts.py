@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -17,65 +18,23 @@ import sqlalchemy as sa
 from extraction_core.causes import Cause
 from extraction_core.failpoints import Failpoint
 from extraction_core.pricing import PRICES_VERSION, TokenUsage
-from extraction_core.states import AttemptStatus, RowStatus
+from extraction_core.states import AttemptStatus
 from resources.ledger.engine import LedgerEngine
 from resources.ledger.finalization import keep_runs_from_closing, rederive_cost
+from resources.ledger.openings import AttemptPlan, KeptAnswer, NotOpened, Opened, Opening, Order, open_all
 from resources.ledger.queue import Held
-from resources.ledger.tables import attempts, extraction_results, extraction_runs
-from resources.ledger.types import AnySelect, ExactDecimal, literal, now_ms, zero
+from resources.ledger.spending import IS_ABANDONED, IS_OPEN
+from resources.ledger.tables import attempts, extraction_results
+from resources.ledger.types import ExactDecimal, literal, now_ms
+
+__all__ = ["Answer", "AttemptPlan", "Attempts", "KeptAnswer", "NotOpened", "Opened", "Opening", "Order"]
 
 RESULT = extraction_results.c
 ATTEMPT = attempts.c
-IS_OPEN = ATTEMPT.status == literal(AttemptStatus.OPEN)
-IS_ABANDONED = ATTEMPT.status == literal(AttemptStatus.ABANDONED)
 ANSWER_COLUMNS = (
     "response", "request_id", "served_model", "stop_reason", "input_tokens", "cache_write_5m_tokens",
     "cache_write_1h_tokens", "cache_read_tokens", "output_tokens", "cost_usd", "prices",
 )  # fmt: skip
-
-
-@dataclass(frozen=True, kw_only=True)
-class Opened:
-    """The call may be made. ``counted`` is the number of counted attempts of the question, this one included."""
-
-    attempt_id: int
-    counted: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class KeptAnswer:
-    """No call is needed: an answer of this question was kept and not judged yet."""
-
-    attempt_id: int
-    response: str
-    second_try: str | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class NotOpened:
-    """No call may be made. ``cause`` is None when the claim was lost (superseded)."""
-
-    cause: Cause | None
-    message: str = ""
-    wait: bool = False
-    """The budget is only held by calls in flight: try again when they have ended."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class AttemptPlan:
-    """What an attempt will ask: stored with it before the call.
-
-    Attributes:
-        token: the attempt's own identity, made by the worker; opening twice with one token opens once.
-        reserved_usd: the most that the call can cost, held against the run's budget while it is open; None if unknown.
-        second_try: the special remedy that this attempt is (``larger``, ``ask_again``), or None.
-    """
-
-    token: str
-    model: str
-    max_output_tokens: int
-    reserved_usd: Decimal | None
-    second_try: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,32 +55,40 @@ class Attempts:
     def __init__(self, engine: LedgerEngine) -> None:
         self._engine = engine
 
-    def open(self, held: Held, plan: AttemptPlan, max_attempts: int) -> Opened | KeptAnswer | NotOpened:
+    def open(self, held: Held, plan: AttemptPlan, max_attempts: int) -> Opening:
         """Open an attempt for a held result, unless an answer is kept, a cap is reached or the claim was lost."""
+        return self.open_all([Order(held=held, plan=plan)], max_attempts)[0]
 
-        def transaction(connection: sa.Connection) -> Opened | KeptAnswer | NotOpened:
-            row = connection.execute(_held_row(held)).mappings().first()
-            if row is None:
-                return NotOpened(cause=None)
-            mine = connection.execute(sa.select(ATTEMPT.attempt_id).where(ATTEMPT.token == plan.token)).scalar()
-            if mine is not None:  # our own earlier commit, whose acknowledgement was lost
-                return Opened(attempt_id=mine, counted=_counted(connection, row))
-            kept = connection.execute(_kept_answer(row)).first()
-            if kept is not None:
-                return KeptAnswer(attempt_id=kept[0], response=kept[1], second_try=kept[2])
-            connection.execute(abandon_open(ATTEMPT.result_id == row["result_id"]))
-            refusal = _cap_reached(connection, row, max_attempts) or _budget_reached(connection, row, plan)
-            if refusal:
-                return refusal
-            attempt_id = connection.execute(_insert(row, plan)).scalar_one()
-            return Opened(attempt_id=attempt_id, counted=_counted(connection, row))
-
-        return self._engine.write(transaction, Failpoint.COMMIT_ATTEMPT_OPEN)
+    def open_all(self, orders: Sequence[Order], max_attempts: int) -> list[Opening]:
+        """Open many attempts in one transaction; see :func:`resources.ledger.openings.open_all`."""
+        return open_all(self._engine, orders, max_attempts)
 
     def answered(self, attempt_id: int, token: str, answer: Answer) -> bool:
         """Keep an answer with its tokens and cost, once; an abandoned attempt too. False if it was closed before."""
         values = {"status": literal(AttemptStatus.ANSWERED), "closed_ms": now_ms(), **answer_values(answer)}
         return self._close(attempt_id, token, values, from_abandoned=True)
+
+    def answered_all(self, answers: Mapping[str, Answer]) -> None:
+        """Keep many answers by their attempts' tokens, in one transaction; otherwise as :meth:`answered`."""
+        values: dict[str, Any] = {name: sa.bindparam(f"new_{name}") for name in ANSWER_COLUMNS}
+        statement = (
+            sa.update(attempts)
+            .where(ATTEMPT.token == sa.bindparam("of_token"), sa.or_(IS_OPEN, IS_ABANDONED))
+            .values(status=literal(AttemptStatus.ANSWERED), closed_ms=now_ms(), **values)
+        )
+        rows = [
+            {"of_token": token, **{f"new_{column}": value for column, value in answer_values(answer).items()}}
+            for token, answer in answers.items()
+        ]
+
+        def transaction(connection: sa.Connection) -> None:
+            runs = keep_runs_from_closing(connection, ATTEMPT.token.in_(list(answers)))
+            connection.execute(statement, rows)
+            for run_id in runs:
+                rederive_cost(connection, run_id)
+
+        if rows:
+            self._engine.write(transaction, Failpoint.COMMIT_ATTEMPT_CLOSE)
 
     def failed(  # noqa: PLR0913 - one column each
         self, attempt_id: int, token: str, *, cause: Cause, message: str, counted: bool, request_id: str | None
@@ -208,39 +175,17 @@ def judged(attempt_id: int, verdict: str) -> sa.Update:
     )
 
 
-def judged_all(attempt_ids: Sequence[int], verdict: str) -> sa.Update:
-    """Return the statement that marks several kept answers as judged."""
-    return (
-        sa.update(attempts)
-        .where(ATTEMPT.attempt_id.in_(attempt_ids), ATTEMPT.verdict.is_(None))
-        .values(verdict=verdict)
-    )
+@lru_cache
+def judged_all(verdict: str) -> sa.Update:
+    """Return the statement that marks several kept answers as judged; its argument is ``attempt_ids``."""
+    these = ATTEMPT.attempt_id.in_(sa.bindparam("attempt_ids", expanding=True))
+    return sa.update(attempts).where(these, ATTEMPT.verdict.is_(None)).values(verdict=verdict)
 
 
 def result_cost(result_id: int | sa.ColumnElement[int]) -> sa.ScalarSelect[Any]:
     """Return the sum of a result's known attempt costs, for its ``cost_usd``."""
     total = sa.type_coerce(sa.func.sum(ATTEMPT.cost_usd), ExactDecimal)
     return sa.select(total).where(ATTEMPT.result_id == result_id).correlate(extraction_results).scalar_subquery()
-
-
-def spent_or_reserved(run_id: int) -> AnySelect:
-    """Return what a run's calls cost; one whose cost is not known weighs what was reserved for it."""
-    known_or_reserved = sa.func.coalesce(ATTEMPT.cost_usd, ATTEMPT.reserved_usd, zero())
-    total = sa.type_coerce(sa.func.coalesce(sa.func.sum(known_or_reserved), zero()), ExactDecimal)
-    return sa.select(total).where(ATTEMPT.run_id == run_id)
-
-
-def _held_row(held: Held) -> AnySelect:
-    """The row, locked: all openings for one document pass here one after another."""
-    return (
-        sa.select(extraction_results)
-        .where(
-            RESULT.result_id == held.row_id,
-            RESULT.generation == held.generation,
-            RESULT.status == literal(RowStatus.RUNNING),
-        )
-        .with_for_update()
-    )
 
 
 def _of_question(row: sa.RowMapping) -> sa.ColumnElement[bool]:
@@ -251,77 +196,6 @@ def _of_question(row: sa.RowMapping) -> sa.ColumnElement[bool]:
     )
 
 
-def _kept_answer(row: sa.RowMapping) -> AnySelect:
-    return (
-        sa.select(ATTEMPT.attempt_id, ATTEMPT.response, ATTEMPT.second_try)
-        .where(_of_question(row), ATTEMPT.status == literal(AttemptStatus.ANSWERED), ATTEMPT.verdict.is_(None))
-        .order_by(ATTEMPT.attempt_id)
-        .limit(1)
-    )
-
-
-def abandon_open(which: sa.ColumnElement[bool]) -> sa.Update:
-    """Return the statement that abandons attempts left open by an earlier holder: what became of them is not known."""
-    return (
-        sa.update(attempts)
-        .where(IS_OPEN, which)
-        .values(
-            status=literal(AttemptStatus.ABANDONED),
-            closed_ms=now_ms(),
-            reason=Cause.CONNECTION_LOST,
-            message="the worker that made the call ended before its answer came",
-        )
-    )
-
-
 def _counted(connection: sa.Connection, row: sa.RowMapping) -> int:
     counted = sa.select(sa.func.count()).where(_of_question(row), ATTEMPT.counted)
     return int(connection.execute(counted).scalar_one())
-
-
-def _cap_reached(connection: sa.Connection, row: sa.RowMapping, max_attempts: int) -> NotOpened | None:
-    counted = _counted(connection, row)
-    if counted < max_attempts:
-        return None
-    return NotOpened(cause=Cause.EXHAUSTED, message=f"{counted} of {max_attempts} attempts are used for this question")
-
-
-def _budget_reached(connection: sa.Connection, row: sa.RowMapping, plan: AttemptPlan) -> NotOpened | None:
-    """Hold the most that the call can cost against the budget of its run.
-
-    A call whose cost is not known (open, abandoned) weighs what was reserved for it. The run's row is locked first,
-    or two openings at once would each see room for one.
-    """
-    run = sa.select(extraction_runs.c.max_cost_usd).where(extraction_runs.c.run_id == row["run_id"])
-    budget = connection.execute(run).scalar()
-    if budget is None:
-        return None
-    connection.execute(run.with_for_update(key_share=True))
-    in_flight_of_run = sa.select(sa.func.count()).where(ATTEMPT.run_id == row["run_id"], IS_OPEN)
-    spent = connection.execute(spent_or_reserved(row["run_id"])).scalar_one()
-    in_flight = connection.execute(in_flight_of_run).scalar_one()
-    reserve = plan.reserved_usd or Decimal(0)
-    if spent + reserve <= budget:
-        return None
-    message = f"${spent:f} spent or reserved, up to ${reserve:f} for this call, limit ${budget:f} for the run"
-    return NotOpened(cause=Cause.COST_LIMIT, message=message, wait=in_flight > 0)
-
-
-def _insert(row: sa.RowMapping, plan: AttemptPlan) -> sa.Executable:
-    return (
-        sa.insert(attempts)
-        .values(
-            token=plan.token,
-            result_id=row["result_id"],
-            run_id=row["run_id"],
-            document_id=row["document_id"],
-            input_fingerprint=row["input_fingerprint"],
-            edition=row["edition"],
-            model=plan.model,
-            max_output_tokens=plan.max_output_tokens,
-            reserved_usd=plan.reserved_usd,
-            second_try=plan.second_try,
-            opened_ms=now_ms(),
-        )
-        .returning(ATTEMPT.attempt_id)
-    )

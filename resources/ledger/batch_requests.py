@@ -8,14 +8,13 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from extraction_core.causes import Cause
-from extraction_core.failpoints import Failpoint
 from extraction_core.states import AttemptStatus
-from resources.ledger.attempts import ANSWER_COLUMNS, IS_ABANDONED, IS_OPEN, Answer, answer_values
+from resources.ledger.attempts import Answer
 from resources.ledger.engine import LedgerEngine
-from resources.ledger.finalization import keep_runs_from_closing, rederive_cost
 from resources.ledger.reservations import covered_by
+from resources.ledger.spending import IS_OPEN
 from resources.ledger.tables import attempts, extraction_results
-from resources.ledger.types import literal, now_ms
+from resources.ledger.types import literal
 from resources.ledger.unexpected import record_unexpected
 
 RESULT = extraction_results.c
@@ -61,31 +60,6 @@ class BatchRequests:
         statement = sa.select(extraction_results).where(RESULT.result_id.in_(result_ids), covered_by(batch_id))
         rows = self._engine.read(lambda connection: connection.execute(statement).mappings().all())
         return {row["result_id"]: dict(row) for row in rows}
-
-    def keep_answers(self, answers: Mapping[str, Answer]) -> None:
-        """Keep many answers by custom id, each once, in one transaction; before anything is derived from them."""
-        statement = (
-            sa.update(attempts)
-            .where(ATTEMPT.token == sa.bindparam("custom_id"), sa.or_(IS_OPEN, IS_ABANDONED))
-            .values(
-                status=literal(AttemptStatus.ANSWERED),
-                closed_ms=now_ms(),
-                **{name: sa.bindparam(f"new_{name}") for name in ANSWER_COLUMNS},
-            )
-        )
-        rows = [
-            {"custom_id": name, **{f"new_{column}": value for column, value in answer_values(answer).items()}}
-            for name, answer in answers.items()
-        ]
-
-        def transaction(connection: sa.Connection) -> None:
-            runs = keep_runs_from_closing(connection, ATTEMPT.token.in_(list(answers)))
-            connection.execute(statement, rows)
-            for run_id in runs:
-                rederive_cost(connection, run_id)
-
-        if rows:
-            self._engine.write(transaction, Failpoint.COMMIT_ATTEMPT_CLOSE)
 
     def kept_unjudged(self, batch_id: int) -> list[tuple[str, int]]:
         """Return custom id and row of answers that were kept, but from which nothing was derived yet."""

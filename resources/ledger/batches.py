@@ -16,11 +16,12 @@ from extraction_core.batches import AT_PROVIDER, BATCH_MOVES, BatchSeen, BatchSt
 from extraction_core.causes import Cause
 from extraction_core.failpoints import Failpoint
 from extraction_core.states import AttemptStatus, RowStatus
-from resources.ledger.attempts import IS_OPEN, result_cost
+from resources.ledger.attempts import result_cost
 from resources.ledger.batch_queries import BatchQueries
 from resources.ledger.engine import LedgerEngine
 from resources.ledger.queue import Held, WorkQueue
 from resources.ledger.reservations import BatchOrder, PlannedRequest, Reservation, covered_by, reserve
+from resources.ledger.spending import IS_OPEN
 from resources.ledger.tables import attempts, extraction_results, message_batches
 from resources.ledger.types import literal, now_ms
 
@@ -50,7 +51,7 @@ class Batches(BatchQueries, WorkQueue):
         """Hold a batch that nobody holds and that is in one of these states; None when that is not so any more."""
         statement = (
             sa.update(message_batches)
-            .where(BATCH.batch_id == batch_id, BATCH.status == literal(RowStatus.QUEUED), BATCH.state.in_(states))
+            .where(BATCH.batch_id == batch_id, BATCH.state.in_(states))
             .values(
                 status=literal(RowStatus.RUNNING),
                 owner=worker,
@@ -60,8 +61,17 @@ class Batches(BatchQueries, WorkQueue):
             )
             .returning(BATCH.batch_id, BATCH.generation)
         )
-        row = self._engine.write(lambda connection: connection.execute(statement).first(), Failpoint.COMMIT_BATCH_TAKE)
-        return None if row is None else Held(row[0], row[1])
+        earlier: list[Held] = []
+
+        def transaction(connection: sa.Connection) -> Held | None:
+            free = BATCH.status == literal(RowStatus.QUEUED)
+            # run again after a commit that went unanswered: what that one took is ours
+            ours = [sa.and_(BATCH.owner == worker, BATCH.generation == one.generation) for one in earlier]
+            row = connection.execute(statement.where(sa.or_(free, *ours))).first()
+            earlier[:] = [] if row is None else [Held(row[0], row[1])]
+            return earlier[0] if earlier else None
+
+        return self._engine.write(transaction, Failpoint.COMMIT_BATCH_TAKE)
 
     def reclaim_abandoned(self, collection: str, settle_s: float) -> int:
         """Free batches whose holder died. Returns how many.

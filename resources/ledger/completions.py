@@ -9,6 +9,8 @@ import json
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, wait
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -22,6 +24,7 @@ from resources.ledger.tables import attempts, documents, extraction_results
 from resources.ledger.types import ExactDecimal, literal, now_ms
 
 RESULT = extraction_results.c
+ATTEMPT = attempts.c
 ACCEPTED = "accepted"
 COLUMNS = {
     **HELD_COLUMNS,
@@ -60,13 +63,13 @@ class Completed:
     publish: Callable[[], None]
 
 
-def complete_all(engine: LedgerEngine, done: Sequence[Completed], threads: Executor) -> set[Held]:
+def complete_all(engine: LedgerEngine, done: Sequence[Completed], threads: Executor | None = None) -> set[Held]:
     """End held results completed, each with its file.
 
     Args:
         engine: the ledger's engine.
         done: what is to be completed.
-        threads: put the files in place, several at a time: each waits for the disk.
+        threads: put the files in place, several at a time: each waits for the disk. None: this thread does.
 
     Returns:
         Those that were still held. The others are superseded: their ``publish`` was not called.
@@ -82,48 +85,82 @@ def complete_all(engine: LedgerEngine, done: Sequence[Completed], threads: Execu
     ]
 
     def transaction(connection: sa.Connection) -> set[Held]:
-        postgres = is_postgres(connection)
-        arguments = row_set_arguments(COLUMNS, rows, postgres=postgres)
-        won = connection.execute(_statement(postgres=postgres), arguments).all()
-        if won:
-            connection.execute(judged_all([by_id[row[0]].attempt_id for row in won], ACCEPTED))
-            mine = documents.c.document_id.in_([row[1] for row in won])
-            connection.execute(sa.update(documents).where(mine).values(next_retry_ms=sa.null()))
-        placed = [threads.submit(by_id[row[0]].publish) for row in won]
-        wait(placed)  # all of them, before a failure of one rolls the rows back
-        for one in placed:
-            one.result()
-        return {by_id[row[0]].held for row in won}
+        won = [by_id[row_id] for row_id in _complete(connection, rows)]
+        _publish(won, threads)
+        return {one.held for one in won}
 
     return engine.write(transaction, Failpoint.COMMIT_COMPLETE)
 
 
-def _statement(*, postgres: bool) -> sa.UpdateBase:
+def _complete(connection: sa.Connection, rows: Sequence[Sequence[Any]]) -> list[int]:
+    """End the rows that are still held, judge their attempts, take marks off their documents. Returns their ids."""
+    postgres = is_postgres(connection)
+    won = connection.execute(_statement(postgres), row_set_arguments(COLUMNS, rows, postgres=postgres)).all()
+    if won and not postgres:  # where the statement has done it
+        connection.execute(judged_all(ACCEPTED), {"attempt_ids": [row.attempt_id for row in won]})
+    marked = [row.document_id for row in won if row.marked is not None]
+    if marked:
+        mine = documents.c.document_id.in_(marked)
+        connection.execute(sa.update(documents).where(mine).values(next_retry_ms=sa.null()))
+    return [row.result_id for row in won]
+
+
+def _publish(won: Sequence[Completed], threads: Executor | None) -> None:
+    if threads is None:
+        for one in won:
+            one.publish()
+        return
+    placed = [threads.submit(one.publish) for one in won]
+    wait(placed)  # all of them, before a failure of one rolls the rows back
+    for one in placed:
+        one.result()
+
+
+@lru_cache(2)
+def _statement(postgres: bool) -> sa.Executable:  # noqa: FBT001 - cached by position
+    """The guarded UPDATE. PostgreSQL marks the attempts as judged in the same statement, which SQLite cannot."""
     given = row_set(COLUMNS, postgres=postgres)
-    cost = sa.type_coerce(sa.func.sum(attempts.c.cost_usd), ExactDecimal)
-    return (
+    cost = sa.type_coerce(sa.func.sum(ATTEMPT.cost_usd), ExactDecimal)
+    mark = sa.select(documents.c.next_retry_ms).where(documents.c.document_id == RESULT.document_id)
+    values: dict[str, Any] = {
+        "status": literal(RowStatus.COMPLETED),
+        "owner": sa.null(),
+        "lease_expires_ms": sa.null(),
+        "finished_ms": now_ms(),
+        "attempt_id": given.c.attempt_id,
+        "output_path": given.c.path,
+        "output_sha256": given.c.sha256,
+        "output_bytes": given.c.size_bytes,
+        "notes": given.c.notes,
+        "reason": sa.null(),
+        "message": sa.null(),
+        "cost_usd": sa.select(cost).where(ATTEMPT.result_id == RESULT.result_id).scalar_subquery(),
+    }
+    update = (
         sa.update(extraction_results)
         .where(
             RESULT.result_id == given.c.row_id,
             RESULT.generation == given.c.generation,
             RESULT.status == literal(RowStatus.RUNNING),
         )
-        .values(
-            status=literal(RowStatus.COMPLETED),
-            owner=sa.null(),
-            lease_expires_ms=sa.null(),
-            finished_ms=now_ms(),
-            attempt_id=given.c.attempt_id,
-            output_path=given.c.path,
-            output_sha256=given.c.sha256,
-            output_bytes=given.c.size_bytes,
-            notes=given.c.notes,
-            reason=sa.null(),
-            message=sa.null(),
-            cost_usd=sa.select(cost).where(attempts.c.result_id == RESULT.result_id).scalar_subquery(),
+        .values(**values)
+        .returning(
+            RESULT.result_id,
+            RESULT.document_id,
+            RESULT.attempt_id,
+            mark.correlate(extraction_results).scalar_subquery().label("marked"),
         )
-        .returning(RESULT.result_id, RESULT.document_id)
     )
+    if not postgres:
+        return update
+    done = update.cte("done")
+    accepted = (
+        sa.update(attempts)
+        .where(ATTEMPT.attempt_id == done.c.attempt_id, ATTEMPT.verdict.is_(None))
+        .values(verdict=literal(ACCEPTED))
+        .cte("accepted")
+    )
+    return sa.select(*done.c).add_cte(accepted)
 
 
 def _notes(output: Output) -> str:

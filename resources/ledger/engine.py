@@ -21,7 +21,7 @@ import sqlalchemy as sa
 from sqlalchemy import event, exc
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from extraction_core.errors import ConfigurationError
+from extraction_core.errors import ConfigurationError, LedgerError
 from extraction_core.failpoints import Failpoint, Failpoints, no_failpoints
 
 T = TypeVar("T")
@@ -37,6 +37,22 @@ TRANSIENT_SQLSTATES = frozenset(
     {"40001", "40P01", "53300", "55P03", "57P01", "57P02", "57P03", "08000", "08003", "08006"}
 )
 """Serialization failure, deadlock, too many connections, lock not available, shutdowns and lost connections."""
+DISK_FULL = "53100"
+SIGNS_OF_A_PASSING_FAULT = (
+    "database is locked", "connection refused", "connection failed", "server closed", "starting up",
+    "timeout expired", "temporary failure in name resolution",
+)  # fmt: skip
+SIGNS_OF_A_REFUSAL = ("authentication failed", "no pg_hba.conf entry", "does not exist", "permission denied")
+"""Of a connection that failed: asking again for a minute and a half would be refused each time."""
+WHILE_CONNECTING = {
+    "connect_timeout": 10,
+    "keepalives_idle": 60,
+    "keepalives_interval": 15,
+    "keepalives_count": 4,
+    "tcp_user_timeout": 60_000,
+}
+"""libpq's own settings, which the address may override: a firewall that drops a line without a word is noticed within a
+minute or two, where the system alone would wait for a quarter of an hour and longer."""
 
 
 class LedgerEngine:
@@ -97,7 +113,12 @@ class LedgerEngine:
         while True:
             try:
                 return once()
-            except exc.DBAPIError as error:
+            except (exc.DBAPIError, exc.TimeoutError) as error:
+                if is_full(error):
+                    msg = (
+                        f"The ledger at {self.url} takes nothing any more: its disk is full. Make room, then run again."
+                    )
+                    raise LedgerError(msg) from error
                 if not is_transient(error) or time.monotonic() > give_up_at:
                     raise
                 if wait_s == LONGEST_RETRY_S and not told:  # longer than a passing lock: whoever waits should know
@@ -107,40 +128,63 @@ class LedgerEngine:
             wait_s = min(wait_s * 2, LONGEST_RETRY_S)
 
 
-def is_transient(error: exc.DBAPIError) -> bool:
+def is_transient(error: exc.DBAPIError | exc.TimeoutError) -> bool:
     """Tell whether the same transaction may succeed when run again."""
+    if isinstance(
+        error, exc.TimeoutError
+    ):  # all connections of the pool are in use, by those who wait for the database
+        return True
     if error.connection_invalidated:
         return True
     if getattr(error.orig, "sqlstate", None) in TRANSIENT_SQLSTATES:
         return True
     text = str(error.orig).lower()
-    return isinstance(error, exc.OperationalError) and any(
-        sign in text
-        for sign in ("database is locked", "connection refused", "connection failed", "server closed", "starting up")
-    )
+    if not isinstance(error, exc.OperationalError) or any(sign in text for sign in SIGNS_OF_A_REFUSAL):
+        return False
+    return any(sign in text for sign in SIGNS_OF_A_PASSING_FAULT)
+
+
+def is_full(error: exc.DBAPIError | exc.TimeoutError) -> bool:
+    """Tell whether the database has no room left."""
+    if isinstance(error, exc.TimeoutError):
+        return False
+    return getattr(error.orig, "sqlstate", None) == DISK_FULL or "database or disk is full" in str(error.orig)
 
 
 def _make_engine(url: str) -> sa.Engine:
-    try:
-        address = sa.make_url(url)
-    except exc.ArgumentError as error:
-        raise ConfigurationError(
-            "EXTRACTION_LEDGER_URL",
-            None,
-            "is not a database address.",
-            "Use sqlite:////absolute/path or postgresql://…",
-        ) from error
+    address = _parsed(url)
     match address.get_backend_name():
         case "sqlite":
             return _make_sqlite_engine(address)
         case "postgresql":
             return sa.create_engine(
-                address.set(drivername="postgresql+psycopg"), pool_size=POOL_SIZE, max_overflow=0, pool_pre_ping=True
+                address.set(drivername="postgresql+psycopg"),
+                pool_size=POOL_SIZE,
+                max_overflow=0,
+                pool_pre_ping=True,
+                connect_args={name: value for name, value in WHILE_CONNECTING.items() if name not in address.query},
             )
         case other:
             raise ConfigurationError(
                 "EXTRACTION_LEDGER_URL", None, f"names the database {other!r}.", "Use SQLite or PostgreSQL."
             )
+
+
+def _parsed(url: str) -> sa.URL:
+    """Parse an address. What is wrong with it is told without its text, which may hold a password."""
+    try:
+        address = sa.make_url(url)
+    except (exc.ArgumentError, ValueError):  # the latter for a port that is no number
+        problem, remedy = "is not a database address.", "Use sqlite:////absolute/path or postgresql://…"
+        raise ConfigurationError("EXTRACTION_LEDGER_URL", None, problem, remedy) from None
+    if "@" in (address.host or ""):
+        problem, remedy = "has more than one @ before the host.", "Write an @ of the password as %40."
+        raise ConfigurationError("EXTRACTION_LEDGER_URL", None, problem, remedy)
+    if "password" in address.query:  # libpq takes it there too; where it belongs it is hidden whenever it is shown
+        password = address.query["password"]
+        address = address.difference_update_query(["password"])
+        address = address.set(password=password if isinstance(password, str) else password[-1])
+    return address
 
 
 def _make_sqlite_engine(address: sa.URL) -> sa.Engine:

@@ -88,14 +88,20 @@ class WorkQueue:
         """Claim up to ``limit`` due rows of a scope, oldest due first.
 
         Rows that another transaction is claiming at this moment are passed over, so any number of workers never get
-        one row twice and never wait for each other.
+        one row twice and never wait for each other. A claim whose commit went unanswered is recognised when it is run
+        again: rows that nobody knows to be claimed would lie still until their lease ran out.
         """
         arguments = {"scope": scope, "limit": limit, "worker": worker, "lease_ms": int(lease_s * 1000)}
+        earlier: list[Claimed] = []
 
         def transaction(connection: sa.Connection) -> list[Claimed]:
+            owned = self._extend(connection, [one.held for one in earlier], lease_s)
+            if kept := [one for one in earlier if one.held.row_id in owned]:
+                return kept
             rows = connection.execute(self._claim(), arguments).mappings().all()
             claimed = [Claimed(held=Held(row[self._row_id.name], row["generation"]), row=dict(row)) for row in rows]
-            return sorted(claimed, key=lambda item: item.held)
+            earlier[:] = sorted(claimed, key=lambda item: item.held)
+            return list(earlier)
 
         return self._engine.write(transaction, self._claim_at)
 
@@ -107,14 +113,17 @@ class WorkQueue:
         """
         if not held:
             return {}
+        return self._engine.write(
+            lambda connection: self._extend(connection, held, lease_s), Failpoint.COMMIT_HEARTBEAT
+        )
 
-        def transaction(connection: sa.Connection) -> dict[int, bool]:
-            postgres = is_postgres(connection)
-            arguments = row_set_arguments(HELD_COLUMNS, sorted(held), postgres=postgres)
-            rows = connection.execute(self._heartbeat(postgres), {**arguments, "lease_ms": int(lease_s * 1000)})
-            return {row[0]: bool(row[1]) for row in rows}
-
-        return self._engine.write(transaction, Failpoint.COMMIT_HEARTBEAT)
+    def _extend(self, connection: sa.Connection, held: Sequence[Held], lease_s: float) -> dict[int, bool]:
+        if not held:
+            return {}
+        postgres = is_postgres(connection)
+        arguments = row_set_arguments(HELD_COLUMNS, sorted(held), postgres=postgres)
+        rows = connection.execute(self._heartbeat(postgres), {**arguments, "lease_ms": int(lease_s * 1000)})
+        return {row[0]: bool(row[1]) for row in rows}
 
     def complete(self, connection: sa.Connection, held: Held, values: Mapping[str, Any]) -> bool:
         """Within a transaction, end a held row completed. False: superseded, nothing was changed."""
@@ -238,6 +247,12 @@ class WorkQueue:
         statement = sa.select(self._table).where(self._row_id == row_id)
         row = self._engine.read(lambda connection: connection.execute(statement).mappings().first())
         return None if row is None else dict(row)
+
+    def get_all(self, row_ids: Iterable[int]) -> dict[int, Mapping[str, Any]]:
+        """Return the rows that are there, by id; for at most a few hundred ids."""
+        statement = sa.select(self._table).where(self._row_id.in_(sorted(row_ids)))
+        rows = self._engine.read(lambda connection: connection.execute(statement).mappings().all())
+        return {row[self._row_id.name]: dict(row) for row in rows}
 
     def _build_claim(self) -> sa.UpdateBase:
         table = self._table

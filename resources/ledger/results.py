@@ -17,7 +17,7 @@ from extraction_core.failpoints import Failpoint
 from extraction_core.states import RowStatus
 from resources.ledger.attempts import judged, result_cost
 from resources.ledger.batches import cancel_batches
-from resources.ledger.completions import ACCEPTED, Completed, Output, complete_all
+from resources.ledger.completions import Completed, Output, complete_all
 from resources.ledger.engine import LedgerEngine
 from resources.ledger.queue import Held, WorkQueue
 from resources.ledger.tables import documents, extraction_results
@@ -69,26 +69,8 @@ class Results(WorkQueue):
         Returns:
             False when superseded: ``publish`` was not called, nothing was changed.
         """
-        values = {
-            "attempt_id": attempt_id,
-            "output_path": output.path,
-            "output_sha256": output.sha256,
-            "output_bytes": output.size_bytes,
-            "notes": list(output.notes),
-            "reason": None,
-            "message": None,
-            "cost_usd": result_cost(held.row_id),
-        }
-
-        def transaction(connection: sa.Connection) -> bool:
-            if not self.complete(connection, held, values):
-                return _completed_before(connection, held, attempt_id)
-            connection.execute(judged(attempt_id, ACCEPTED))
-            _plan_retry(connection, held, None)
-            publish()
-            return True
-
-        return self._engine.write(transaction, Failpoint.COMMIT_COMPLETE)
+        done = Completed(held=held, output=output, attempt_id=attempt_id, publish=publish)
+        return bool(complete_all(self._engine, [done])) or self._completed_before(held, attempt_id)
 
     def record_all_completed(self, done: Sequence[Completed], threads: Executor) -> set[Held]:
         """End many held results completed at once; see :func:`resources.ledger.completions.complete_all`."""
@@ -150,6 +132,16 @@ class Results(WorkQueue):
 
         return self._engine.write(transaction, Failpoint.COMMIT_FAIL)
 
+    def _completed_before(self, held: Held, attempt_id: int) -> bool:
+        """Tell our own earlier commit, whose acknowledgement was lost with the connection, from a lost claim."""
+        ours: AnySelect = sa.select(RESULT.result_id).where(
+            RESULT.result_id == held.row_id,
+            RESULT.generation == held.generation,
+            RESULT.status == literal(RowStatus.COMPLETED),
+            RESULT.attempt_id == attempt_id,
+        )
+        return self._engine.read(lambda connection: connection.execute(ours).first() is not None)
+
 
 def _judge_failed(connection: sa.Connection, failed: Failed) -> None:
     if failed.attempt_id is not None:
@@ -175,14 +167,3 @@ def _plan_retry(connection: sa.Connection, held: Held, next_retry_s: float | Non
             wait_s = min(next_retry_s * 2 ** max(failed_runs - 1, 0), LONGEST_WAIT_S)
             due = now_ms() + int(wait_s * 1000)
     connection.execute(sa.update(documents).where(documents.c.document_id == row.document_id).values(next_retry_ms=due))
-
-
-def _completed_before(connection: sa.Connection, held: Held, attempt_id: int) -> bool:
-    """Tell our own earlier commit, whose acknowledgement was lost with the connection, from a lost claim."""
-    ours: AnySelect = sa.select(RESULT.result_id).where(
-        RESULT.result_id == held.row_id,
-        RESULT.generation == held.generation,
-        RESULT.status == literal(RowStatus.COMPLETED),
-        RESULT.attempt_id == attempt_id,
-    )
-    return connection.execute(ours).first() is not None

@@ -79,7 +79,8 @@ def waits_for_a_job() -> sa.ColumnElement[bool]:
 def latest_edition() -> sa.ColumnElement[int]:
     """Return the edition of the current question of a document: 0 unless it was asked anew, or its tries were reset."""
     asked = extraction_results.alias("asked")
-    newest = sa.select(sa.func.max(asked.c.edition)).where(_same_question(asked)).scalar_subquery()
+    # by name: of itself it would only see the innermost statement that it stands in, which is not always of documents
+    newest = sa.select(sa.func.max(asked.c.edition)).where(_same_question(asked)).correlate(documents).scalar_subquery()
     known = sa.func.coalesce(newest, sa.literal_column("0"))
     return sa.case((known < DOCUMENT.lowest_edition, DOCUMENT.lowest_edition), else_=known)
 

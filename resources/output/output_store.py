@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from extraction_core.errors import OutputPathError
 from extraction_core.failpoints import Failpoints, no_failpoints
 from extraction_core.fingerprints import sha256_hex
 from extraction_core.result_document import output_path
 from resources.output import atomic_write
+from resources.output.spelling import other_spelling, takes_no_notice_of_case
 
 
 class OutputStore:
@@ -26,10 +28,17 @@ class OutputStore:
         """Write and sync a document's result beside the place it will take.
 
         Raises:
-            OutputStoreError: nothing is left behind.
+            OutputStoreError: nothing is left behind; or the path is another document's on a file system that takes no
+                notice of case.
             ValueError: the document key leads outside the root.
         """
-        return atomic_write.stage(self.root / output_path(collection, document_key), data, self._failpoints)
+        path = output_path(collection, document_key)
+        staged = atomic_write.stage(self.root / path, data, self._failpoints)
+        if takes_no_notice_of_case(staged.temp) and (other := other_spelling(self.root, path.parent)):
+            staged.discard()
+            message = f"{self.root / path} differs in case alone from {other}, of which the file system takes no notice"
+            raise OutputPathError(message)
+        return staged
 
     def relative(self, collection: str, document_key: str) -> str:
         """Return a result's path relative to the root, as the ledger keeps it."""

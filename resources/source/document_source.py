@@ -80,8 +80,10 @@ class DocumentSource:
             for name in sorted(names):
                 key = above + name
                 yield _storable(key), self._look_at(Path(folder, name), key, resolved)
-            for name in [name for name in folders if Path(folder, name).is_symlink()]:
-                yield _storable(above + name), "link to a folder"
+            for name in list(folders):
+                if reason := _no_way_into(Path(folder, name)):
+                    folders.remove(name)
+                    yield _storable(above + name), reason
 
     def _look_at(self, path: Path, key: str, resolved_root: Path) -> SourceFile | str:
         """Look at one file with one system call, or two for a link: a tick looks at every file of the source."""
@@ -144,6 +146,14 @@ def _file_system(url: str) -> tuple[_FileSystem, str]:
 def _real(path: Path) -> Path:
     """Return where a path leads; one that leads to itself stays as it is, where ``Path.resolve`` would raise."""
     return Path(os.path.realpath(path))
+
+
+def _no_way_into(folder: Path) -> str | None:
+    """Return why a folder is not walked: it is a link, or its path is longer than the system takes."""
+    try:
+        return "link to a folder" if folder.is_symlink() else None
+    except OSError as error:
+        return f"{UNREADABLE}: {error.strerror}"
 
 
 def _storable(key: str) -> str:

@@ -11,6 +11,9 @@ from extraction_core.states import AttemptStatus, RowStatus, RunStatus, Select
 if TYPE_CHECKING:
     from tests.ledger.support import Row
 
+DUE_AT_ONCE = float("-inf")
+"""A new row is due before all that were given back: its due time is the beginning of time."""
+
 
 @dataclass
 class ModelRun:
@@ -37,13 +40,18 @@ class ModelRow:
     generation: int = 0
     owner: str | None = None
     lease_until: float | None = None
-    due_at: float = 0.0
+    due_at: float = DUE_AT_ONCE
     cancel_requested: bool = False
     reclaims: int = 0
     refusals: int = 0
     attempt_id: int | None = None
     cost_usd: Decimal | None = None
     published: int = 0
+
+    @property
+    def question(self) -> tuple[int, int]:
+        """Document and edition: the documents of the model never change."""
+        return self.document_id, self.edition
 
 
 @dataclass
@@ -53,7 +61,6 @@ class ModelAttempt:
     result_id: int
     run_id: int
     question: tuple[int, int]
-    """Document and edition: the documents of the model never change."""
     status: AttemptStatus = AttemptStatus.OPEN
     counted: bool = True
     cost_usd: Decimal | None = None

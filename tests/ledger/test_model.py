@@ -1,12 +1,13 @@
 """The ledger against its model: verbs in any order, by workers who are late, die and come back.
 
-After each step, which is one verb, rows, attempts, runs and money must be those of the model.
+After each step, rows, attempts, runs and money must be those of the model.
 ``LEDGER_MODEL_EXAMPLES=2000`` makes it a long search with new examples; otherwise they are always the same few.
 """
 
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from resources.ledger import Ledger
 
 LONG_SEARCH = os.environ.get("LEDGER_MODEL_EXAMPLES")
-EXAMPLES = int(LONG_SEARCH or 30)
+EXAMPLES = int(LONG_SEARCH or 16)
 STEPS = 40
 
 
@@ -38,21 +39,18 @@ def hasty_ledger(ledger: Ledger) -> Ledger:
 
 
 def test_the_ledger_does_what_its_model_does_whatever_the_order_of_its_verbs(hasty_ledger: Ledger) -> None:
-    class Machine(LedgerMachine):
-        def __init__(self) -> None:
-            super().__init__(hasty_ledger)
-
-    run_state_machine_as_test(
-        Machine,
-        settings=settings(
-            max_examples=EXAMPLES,
-            stateful_step_count=STEPS,
-            derandomize=LONG_SEARCH is None,
-            database=None,
-            deadline=None,
-            phases=list(Phase) if LONG_SEARCH else [Phase.generate],  # to shrink takes minutes
-            report_multiple_bugs=False,
-            print_blob=False,
-            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
-        ),
-    )
+    with ThreadPoolExecutor(2) as threads:
+        run_state_machine_as_test(
+            lambda: LedgerMachine(hasty_ledger, threads),
+            settings=settings(
+                max_examples=EXAMPLES,
+                stateful_step_count=STEPS,
+                derandomize=LONG_SEARCH is None,
+                database=None,
+                deadline=None,
+                phases=list(Phase) if LONG_SEARCH else [Phase.generate],  # to shrink takes minutes
+                report_multiple_bugs=False,
+                print_blob=False,
+                suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+            ),
+        )

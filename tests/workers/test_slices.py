@@ -18,7 +18,7 @@ async def in_thread(work: Callable[[], Sequence[int | Exception]]) -> Sequence[i
 
 
 class Doubling:
-    """Doubles numbers; a negative one is a defect, and 13 an answer that is an error."""
+    """Doubles numbers; a negative one is a defect, and 0 has an error for an answer."""
 
     def __init__(self) -> None:
         self.slices: list[list[int]] = []
@@ -28,7 +28,7 @@ class Doubling:
         if min(numbers) < 0:
             message = "a defect"
             raise ValueError(message)
-        return [LookupError("unlucky") if number == 13 else 2 * number for number in numbers]
+        return [LookupError("unlucky") if number == 0 else 2 * number for number in numbers]
 
 
 async def asked(work: Doubling, numbers: Sequence[int]) -> list[int | BaseException]:
@@ -37,13 +37,13 @@ async def asked(work: Doubling, numbers: Sequence[int]) -> list[int | BaseExcept
 
 
 def test_many_requests_are_few_slices_and_each_gets_its_own_answer() -> None:
-    work, numbers = Doubling(), range(3 * MOST)
+    work, numbers = Doubling(), range(1, 3 * MOST + 1)
     assert asyncio.run(asked(work, numbers)) == [2 * number for number in numbers]
     assert [len(part) for part in work.slices] == [MOST] * 3
 
 
 def test_an_error_among_the_answers_is_raised_for_its_own_request_only() -> None:
-    one, other, third = asyncio.run(asked(Doubling(), [1, 13, 3]))
+    one, other, third = asyncio.run(asked(Doubling(), [1, 0, 3]))
     assert (one, third) == (2, 6)
     assert isinstance(other, LookupError)
 

@@ -1,0 +1,85 @@
+"""Doing for many what each of them asks for alone: what is asked while a slice is at work makes up the next one.
+
+So nobody waits for company, and under load a slice is as large as the work before it was long. It turns one commit per
+row and step into one per slice, which is most of what a document costs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, Protocol, TypeVar
+
+T = TypeVar("T")
+Asked = TypeVar("Asked")
+Answer = TypeVar("Answer")
+
+MOST = 100
+"""Requests of one slice: other writers of the ledger get through between two."""
+
+
+class InThread(Protocol):
+    """Runs blocking work beside the event loop."""
+
+    def __call__(self, work: Callable[[], T]) -> Awaitable[T]:
+        """Run it."""
+        ...
+
+
+class Slices(Generic[Asked, Answer]):
+    """Gathers the requests of one event loop.
+
+    Args:
+        work: does a slice, on a thread; returns the answers in the order of the requests. An exception among them is
+            raised where that one was asked for. When it raises, each request is tried once more by itself, so that one
+            of them never costs a neighbour; so it must bear to be repeated.
+        in_thread: runs it.
+    """
+
+    def __init__(self, work: Callable[[Sequence[Asked]], Sequence[Answer | Exception]], in_thread: InThread) -> None:
+        self._work, self._in_thread = work, in_thread
+        self._waiting: list[tuple[Asked, asyncio.Future[Answer]]] = []
+        self._worker: asyncio.Task[None] | None = None
+
+    async def ask(self, request: Asked) -> Answer:
+        """Have a request done with the next slice. It is done even when who asked does not wait for it any more."""
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._waiting.append((request, future))
+        if self._worker is None or self._worker.done():
+            self._worker = asyncio.create_task(self._empty())
+        return await future
+
+    async def drain(self) -> None:
+        """Wait until everything that was asked for is done."""
+        if self._worker is not None:
+            await asyncio.wait([self._worker])
+
+    async def _empty(self) -> None:
+        while self._waiting:
+            part, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
+            try:
+                answers = await self._do([request for request, _ in part])
+            except BaseException as error:  # noqa: BLE001 - raised where it was asked for
+                answers = [error] * len(part)
+            for (_, future), answer in zip(part, answers, strict=True):
+                if future.done():  # whoever asked was cut off
+                    continue
+                if isinstance(answer, BaseException):
+                    future.set_exception(answer)
+                else:
+                    future.set_result(answer)
+
+    async def _do(self, requests: Sequence[Asked]) -> Sequence[Answer | BaseException]:
+        try:
+            return await self._in_thread(lambda: self._work(requests))
+        except Exception:
+            if len(requests) == 1:
+                raise
+        return [await self._do_alone(request) for request in requests]
+
+    async def _do_alone(self, request: Asked) -> Answer | BaseException:
+        try:
+            (answer,) = await self._in_thread(lambda: self._work([request]))
+        except Exception as error:  # noqa: BLE001 - as above
+            return error
+        return answer

@@ -1,0 +1,78 @@
+"""The steps of a row that are done for many rows at once: each is one transaction per slice.
+
+What is sliced is how the ledger is written to, never in which order: a row's attempt is committed before its call, its
+answer before anything is derived from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from extraction_assets.workers.row_end import RowEnd
+from extraction_assets.workers.slices import InThread, Slices
+from extraction_assets.workers.tools import Tools
+from extraction_core.calls import CallFailed
+from resources.ledger.attempts import Answer, Opening, Order
+from resources.recorder import Recording
+
+PLACERS = 4
+"""Files written and synced at a time: each waits for the disk."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Derivation:
+    """A kept answer from which file and row are to be made."""
+
+    end: RowEnd
+    attempt_id: int
+    body: str
+
+
+class Steps:
+    """The sliced steps of one event loop; close them when nothing asks any more.
+
+    Attributes:
+        parse_run: parse run id -> its row, or None.
+        open: opens attempts.
+        keep: keeps answers, by the tokens of their attempts.
+        derive: judges kept answers, writes files and rows; gives back why one cannot be used.
+    """
+
+    def __init__(self, tools: Tools, max_attempts: int, in_thread: InThread) -> None:
+        self._tools, self._max_attempts = tools, max_attempts
+        self._placers = ThreadPoolExecutor(PLACERS, thread_name_prefix="place")
+        self.parse_run = Slices[int, Mapping[str, Any] | None](self._parse_runs, in_thread)
+        self.open = Slices[Order, Opening](self._open, in_thread)
+        self.keep = Slices[tuple[str, Answer], None](self._keep, in_thread)
+        self.derive = Slices[Derivation, CallFailed | None](self._derive, in_thread)
+
+    async def close(self) -> None:
+        """Wait for what was asked for and not waited for: an answer that was paid for is kept whoever was cut off."""
+        for one in (self.parse_run, self.open, self.keep, self.derive):
+            await one.drain()
+        self._placers.shutdown()
+
+    def _parse_runs(self, ids: Sequence[int]) -> list[Mapping[str, Any] | None]:
+        rows = self._tools.ledger.parses.get_all(set(ids))
+        return [rows.get(one) for one in ids]
+
+    def _open(self, orders: Sequence[Order]) -> list[Opening]:
+        return self._tools.ledger.attempts.open_all(orders, self._max_attempts)
+
+    def _keep(self, answers: Sequence[tuple[str, Answer]]) -> list[None]:
+        self._tools.ledger.attempts.answered_all(dict(answers))
+        return [None] * len(answers)
+
+    def _derive(self, derivations: Sequence[Derivation]) -> list[CallFailed | Exception | None]:
+        """Judge, then write the good ones together.
+
+        Raises:
+            OutputStoreError: a file could not be put in place; nothing was changed.
+        """
+        judged = [one.end.judge(one.attempt_id, one.body) for one in derivations]
+        good = [one for one in judged if isinstance(one, Recording)]
+        at_fault = self._tools.recorder.record_all(good, self._placers) if good else {}
+        return [at_fault.get(one.held) if isinstance(one, Recording) else one for one in judged]

@@ -1,0 +1,1 @@
+"""Tests of the benchmarks: they run, and keep their promises of what they print."""

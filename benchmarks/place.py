@@ -102,6 +102,10 @@ class Place:
         if run is None or run["completed_count"] != self.documents or files != self.documents:
             raise LedgerInvariantError(f"not everything was extracted: {files} files, {run}")
 
+    def last_result_at(self) -> float:
+        """Return when the newest result was written, in seconds since 1970."""
+        return max(path.stat().st_mtime for path in (self.folder / "home" / "outputs").rglob("extraction.json"))
+
     def event_log_rows(self) -> int:
         """Return how many rows Dagster's event log holds of all runs, the list of the runs aside."""
         files = [path for path in (self.dagster_home / "history" / "runs").glob("*.db") if path.stem != "index"]

@@ -1,4 +1,4 @@
-"""The processes of a trial: started from a server that has everything imported, watched, killed, frozen, buried.
+"""The processes of a trial: started from a server that has everything imported, watched, killed, buried.
 
 Dagster runs are records alone: a process that dies leaves its run STARTED, as a lost machine does, and it is for the
 sweeper to find out.
@@ -21,12 +21,11 @@ from typing import Any, Protocol
 import dagster as dg
 
 from extraction_assets.chaos.children import PRELOADED, tick, work
-from extraction_assets.chaos.place import NAME, TIMING, Place
+from extraction_assets.chaos.place import NAME, Place
 from extraction_assets.chaos.plan import Fate
 from extraction_assets.jobs import job_name
 
 PARTITION_TAG = "dagster/partition"
-FROZEN_S = TIMING.lease_s + 1.0
 LONGEST_LIFE_S = 120.0
 """No process of a trial has work for so long: one that is older hangs."""
 
@@ -57,8 +56,6 @@ class Child:
     process: ForkServerProcess
     fate: Fate
     begun: float = field(default_factory=time.monotonic)
-    thaw_at: float | None = None
-    was_frozen: bool = False
     dagster_run_id: str | None = None
     launches: Receiver | None = None
 
@@ -67,11 +64,11 @@ class Child:
         """Seconds since it was started."""
         return time.monotonic() - self.begun
 
-    def signal(self, number: signal.Signals) -> None:
-        """Send it a signal, if it is still there."""
+    def kill(self) -> None:
+        """End it as the kernel does, if it is still there; a frozen one too."""
         if self.process.pid is not None:
             with suppress(ProcessLookupError):
-                os.kill(self.process.pid, number)
+                os.kill(self.process.pid, signal.SIGKILL)
 
 
 class Crew:
@@ -86,7 +83,6 @@ class Crew:
         self._place, self._instance = place, instance
         self.children: list[Child] = []
         self.kills = 0
-        self.frozen = 0
         self.faulty_exits = 0
 
     @property
@@ -113,18 +109,11 @@ class Crew:
         self.children.append(Child(process=process, fate=fate, launches=receiver))
 
     def strike(self) -> None:
-        """Kill, freeze and thaw whose time has come."""
+        """Kill whose time has come."""
         for child in self.children:
-            fate = child.fate
-            if child.thaw_at is not None and time.monotonic() > child.thaw_at:
-                child.signal(signal.SIGCONT)
-                child.thaw_at = None
-            elif fate.freeze_after_s is not None and not child.was_frozen and child.age_s > fate.freeze_after_s:
-                child.signal(signal.SIGSTOP)
-                child.thaw_at, child.was_frozen = time.monotonic() + FROZEN_S, True
-                self.frozen += 1
-            elif (fate.kill_after_s is not None and child.age_s > fate.kill_after_s) or child.age_s > LONGEST_LIFE_S:
-                child.signal(signal.SIGKILL)
+            kill_after_s = LONGEST_LIFE_S if child.fate.kill_after_s is None else child.fate.kill_after_s
+            if child.age_s > kill_after_s:
+                child.kill()
 
     def wait(self, seconds: float) -> None:
         """Wait until a process ends, but not longer."""
@@ -152,7 +141,7 @@ class Crew:
     def end(self) -> None:
         """Kill everybody who is left."""
         for child in self.children:
-            child.signal(signal.SIGKILL)
+            child.kill()
         for child in self.children:
             child.process.join()
 

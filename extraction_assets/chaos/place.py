@@ -59,6 +59,11 @@ class Place:
         return self.folder / "processes.log"
 
     @property
+    def frozen(self) -> Path:
+        """A line for each process that was frozen."""
+        return self.folder / "frozen.log"
+
+    @property
     def source(self) -> Path:
         """The documents."""
         return self.folder / "documents"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -32,9 +32,15 @@ OF_BATCHES = (
 OF_TICKS = (Failpoint.COMMIT_LAUNCH, Failpoint.COMMIT_RECLAIM, Failpoint.COMMIT_FINALIZE)
 OF_BATCH_TICKS = (Failpoint.COMMIT_BATCH_LOOK, Failpoint.COMMIT_BATCH_ACCEPTED)
 
+FROZEN_AT = (
+    Failpoint.CALL_PROVIDER, Failpoint.PROVIDER_ANSWERED, Failpoint.WRITE_OUTPUT, Failpoint.BEGIN_COMPLETE,
+    Failpoint.CREATE_BATCH, Failpoint.BATCH_ACCEPTED,
+)  # fmt: skip
+"""Where whoever wakes up goes on with what is no longer his; within a transaction he would only hold up the others."""
+
 PASSES = (1, 1, 1, 2, 3, 5, 8)
 LONGEST_LIFE_S = 1.5
-AT_A_FAILPOINT, KILLED_LATER, FROZEN = 0.55, 0.30, 0.10
+AT_A_FAILPOINT, KILLED_LATER, FROZEN = 0.50, 0.25, 0.20
 """Shares of the workers' fates; the rest is spared."""
 TICKS_THAT_DIE = 0.25
 RIVALS = 0.15
@@ -53,14 +59,14 @@ class Fate:
 
     Attributes:
         failpoint: it kills itself there, at pass ``on_pass``.
+        freezes: it is only stopped there, until its leases are over and others have its work, and then goes on.
         kill_after_s: it is killed after so many seconds.
-        freeze_after_s: it is stopped after so many seconds, until its leases are over, and then goes on.
     """
 
     failpoint: Failpoint | None = None
     on_pass: int = 1
+    freezes: bool = False
     kill_after_s: float | None = None
-    freeze_after_s: float | None = None
 
 
 UNHARMED = Fate()
@@ -86,6 +92,7 @@ class Plan:
         self.chance = random.Random(seed)
         by_batch = mode == "batch"
         self._of_workers = (*OF_PARSING, *OF_RUNS, *(OF_BATCHES if by_batch else OF_CALLS))
+        self._freezing = FROZEN_AT[2:] if by_batch else FROZEN_AT[:4]
         self._of_ticks = (*OF_TICKS, *(OF_BATCH_TICKS if by_batch else ()))
         self._storms = _batch_storms if by_batch else _call_storms
 
@@ -94,11 +101,10 @@ class Plan:
         draw = self.chance.random()
         if draw < AT_A_FAILPOINT:
             return self._at(self._of_workers)
-        moment = self.chance.uniform(0, LONGEST_LIFE_S)
         if draw < AT_A_FAILPOINT + KILLED_LATER:
-            return Fate(kill_after_s=moment)
+            return Fate(kill_after_s=self.chance.uniform(0, LONGEST_LIFE_S))
         if draw < AT_A_FAILPOINT + KILLED_LATER + FROZEN:
-            return Fate(freeze_after_s=moment)
+            return replace(self._at(self._freezing), freezes=True)
         return UNHARMED
 
     def tick(self) -> Fate:

@@ -250,8 +250,8 @@ class Trial:
 
     def _count(self) -> None:
         counted = self.misfortunes
-        counted.kills, counted.frozen = self._crew.kills, self._crew.frozen
-        counted.faulty_exits = self._crew.faulty_exits
+        counted.kills, counted.faulty_exits = self._crew.kills, self._crew.faulty_exits
+        counted.frozen = len(self._place.frozen.read_text().splitlines()) if self._place.frozen.exists() else 0
 
 
 @contextmanager

@@ -78,22 +78,22 @@ def complete_all(engine: LedgerEngine, done: Sequence[Completed], threads: Execu
         OutputStoreError: a file could not be put in place; no row was changed, and whose fault it is shows when they
             are recorded one by one.
     """
-    by_id = {one.held.row_id: one for one in done}
+    by_claim = {one.held: one for one in done}  # of one row there may be an earlier and a later claim
     rows = [
         (*one.held, one.attempt_id, one.output.path, one.output.sha256, one.output.size_bytes, _notes(one.output))
         for one in sorted(done, key=lambda one: one.held)
     ]
 
     def transaction(connection: sa.Connection) -> set[Held]:
-        won = [by_id[row_id] for row_id in _complete(connection, rows)]
+        won = [by_claim[held] for held in _complete(connection, rows)]
         _publish(won, threads)
         return {one.held for one in won}
 
     return engine.write(transaction, Failpoint.COMMIT_COMPLETE)
 
 
-def _complete(connection: sa.Connection, rows: Sequence[Sequence[Any]]) -> list[int]:
-    """End the rows that are still held, judge their attempts, take marks off their documents. Returns their ids."""
+def _complete(connection: sa.Connection, rows: Sequence[Sequence[Any]]) -> list[Held]:
+    """End the rows that are still held, judge their attempts, take marks off their documents. Returns their claims."""
     postgres = is_postgres(connection)
     won = connection.execute(_statement(postgres), row_set_arguments(COLUMNS, rows, postgres=postgres)).all()
     if won and not postgres:  # where the statement has done it
@@ -102,7 +102,7 @@ def _complete(connection: sa.Connection, rows: Sequence[Sequence[Any]]) -> list[
     if marked:
         mine = documents.c.document_id.in_(marked)
         connection.execute(sa.update(documents).where(mine).values(next_retry_ms=sa.null()))
-    return [row.result_id for row in won]
+    return [Held(row.result_id, row.generation) for row in won]
 
 
 def _publish(won: Sequence[Completed], threads: Executor | None) -> None:
@@ -146,6 +146,7 @@ def _statement(postgres: bool) -> sa.Executable:  # noqa: FBT001 - cached by pos
         .values(**values)
         .returning(
             RESULT.result_id,
+            RESULT.generation,
             RESULT.document_id,
             RESULT.attempt_id,
             mark.correlate(extraction_results).scalar_subquery().label("marked"),

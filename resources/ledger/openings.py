@@ -97,9 +97,11 @@ def open_all(engine: LedgerEngine, orders: Sequence[Order], max_attempts: int) -
     def transaction(connection: sa.Connection) -> list[Opening]:
         arguments, postgres = _arguments(connection, by_row), is_postgres(connection)
         connection.execute(_lock(postgres), arguments).all()
-        known = {row["result_id"]: row for row in connection.execute(_facts(postgres), arguments).mappings()}
+        rows = connection.execute(_facts(postgres), arguments).mappings()
+        # by claim: of one row there may be an earlier and a later one
+        known = {Held(row["result_id"], row["generation"]): row for row in rows}
         _abandon_left_open(connection, list(known.values()))
-        decided = {order.held: _without_insertion(known.get(order.held.row_id), max_attempts) for order in by_row}
+        decided = {order.held: _without_insertion(known.get(order.held), max_attempts) for order in by_row}
         free = [order for order in by_row if decided[order.held] is None]
         opened = _open(connection, free, known)
         return [decided[order.held] or opened[order.held] for order in orders]
@@ -108,14 +110,14 @@ def open_all(engine: LedgerEngine, orders: Sequence[Order], max_attempts: int) -
 
 
 def _open(
-    connection: sa.Connection, orders: Sequence[Order], known: Mapping[int, sa.RowMapping]
+    connection: sa.Connection, orders: Sequence[Order], known: Mapping[Held, sa.RowMapping]
 ) -> dict[Held, Opening]:
     """Open attempts as far as the budgets allow."""
     decided: dict[Held, Opening] = {**_over_budget(connection, orders, known)}
     fitting = [order for order in orders if order.held not in decided]
     ids = _insert(connection, fitting)
     for order in fitting:
-        counted = known[order.held.row_id]["counted"] + 1
+        counted = known[order.held]["counted"] + 1
         decided[order.held] = Opened(attempt_id=ids[order.plan.token], counted=counted)
     return decided
 
@@ -145,7 +147,7 @@ def _without_insertion(known: sa.RowMapping | None, max_attempts: int) -> Openin
 
 
 def _over_budget(
-    connection: sa.Connection, orders: Sequence[Order], known: Mapping[int, sa.RowMapping]
+    connection: sa.Connection, orders: Sequence[Order], known: Mapping[Held, sa.RowMapping]
 ) -> dict[Held, NotOpened]:
     """Hold the most that the calls can cost against the budgets of their runs, one after another.
 
@@ -155,11 +157,11 @@ def _over_budget(
     refused: dict[Held, NotOpened] = {}
 
     def run_of(order: Order) -> int:
-        return known[order.held.row_id]["run_id"]
+        return known[order.held]["run_id"]
 
     for run_id, group in groupby(sorted(orders, key=run_of), key=run_of):
         of_run = list(group)
-        budget = known[of_run[0].held.row_id]["max_cost_usd"]
+        budget = known[of_run[0].held]["max_cost_usd"]
         if budget is None:
             continue
         connection.execute(sa.select(RUN.run_id).where(RUN.run_id == run_id).with_for_update(key_share=True))
@@ -240,6 +242,7 @@ def _facts(postgres: bool) -> AnySelect:  # noqa: FBT001 - cached by position
     mine = attempts.alias("mine")
     return sa.select(
         RESULT.result_id,
+        RESULT.generation,
         RESULT.run_id,
         RUN.max_cost_usd,
         _of_row(sa.select(sa.func.count()).where(same_question, ATTEMPT.counted)).label("counted"),

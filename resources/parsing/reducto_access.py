@@ -28,9 +28,12 @@ def reducto_access_from(environment: Mapping[str, str] = os.environ) -> ReductoA
     """Read key and address.
 
     Raises:
-        ConfigurationError: there is no key.
+        ConfigurationError: there is no key, or it cannot be one.
     """
-    key = environment.get(KEY_VARIABLE)
+    key = environment.get(KEY_VARIABLE, "").strip()  # a file of secrets leaves a line end on it
+    if not all(" " < character < "\x7f" for character in key):
+        problem, remedy = "holds characters that no key has.", "Set it again, without quotes, blanks or line ends."
+        raise ConfigurationError(KEY_VARIABLE, None, problem, remedy)
     if not key:
         raise ConfigurationError(
             KEY_VARIABLE,

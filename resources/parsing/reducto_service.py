@@ -30,6 +30,7 @@ DIRECT_UPLOAD_BYTES = 100_000_000
 UPLOAD_RETRIES = 2
 BUSY_WAIT_S = 15.0
 PAGE, MOST_PAGES = 500, 40
+HIDDEN = "***"
 LONGEST_MESSAGE = 300
 ACCOUNT_STATUSES = frozenset({401, 402, 403, 404, 405})
 """Key, payment, address: on a submission they have nothing to do with the document."""
@@ -174,8 +175,11 @@ def _made_before(created_at: object, moment: datetime) -> bool:
 
 
 def _text(error: Exception) -> str:
+    """Return what the service said, on a line, without the key that the request carried: a server may echo it."""
     if not isinstance(error, reducto.APIStatusError):
         return f"{type(error).__name__}: {error}"[:LONGEST_MESSAGE]
     said = cast("dict[str, Any]", error.body) if isinstance(error.body, dict) else {}
     detail = said.get("message") or said.get("detail") or said.get("error") or error.message
-    return f"HTTP {error.status_code}: {detail}"[:LONGEST_MESSAGE]
+    key = error.request.headers.get("authorization", "").removeprefix("Bearer ")
+    text = f"HTTP {error.status_code}: {detail}"
+    return (text.replace(key, HIDDEN) if key else text)[:LONGEST_MESSAGE]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from resources.ledger import Ledger
 
 LONG_SEARCH = os.environ.get("LEDGER_MODEL_EXAMPLES")
-EXAMPLES = int(LONG_SEARCH or 16)
+EXAMPLES = int(LONG_SEARCH or 24)
 STEPS = 40
 
 
@@ -40,8 +40,13 @@ def hasty_ledger(ledger: Ledger) -> Ledger:
 
 def test_the_ledger_does_what_its_model_does_whatever_the_order_of_its_verbs(hasty_ledger: Ledger) -> None:
     with ThreadPoolExecutor(2) as threads:
+
+        class Machine(LedgerMachine):
+            def __init__(self) -> None:
+                super().__init__(hasty_ledger, threads)
+
         run_state_machine_as_test(
-            lambda: LedgerMachine(hasty_ledger, threads),
+            Machine,
             settings=settings(
                 max_examples=EXAMPLES,
                 stateful_step_count=STEPS,

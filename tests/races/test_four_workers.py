@@ -44,7 +44,7 @@ def test_four_processes_on_one_run_make_every_call_once_and_each_does_a_fair_sha
     workplace.run(collection, Order(extract=False))
     meeting, children = FirstClaim(WORKERS), []
     for worker in range(WORKERS):
-        monkeypatch.setenv("ANTHROPIC_API_KEY", f"key of worker {worker}")  # the log tells by whose key a call was made
+        monkeypatch.setenv("ANTHROPIC_API_KEY", f"key-of-worker-{worker}")  # the log tells by whose key a call was made
         children.append(workplace.child(collection, meeting))
     assert [processes.end_of(child) for child in children] == [0] * WORKERS
 

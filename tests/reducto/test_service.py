@@ -151,6 +151,23 @@ def test_a_result_that_is_larger_than_is_taken_fails_with_its_cost(
     assert (seen.reason, seen.retryable, seen.pages) == ("limit", False, 1)
 
 
+def test_a_key_that_the_service_echoes_is_not_told(reducto: SandboxServer) -> None:
+    key = "canary-of-this-test"
+    service = ReductoService(reducto_access_from({"REDUCTO_API_KEY": f"{key}\n", "REDUCTO_BASE_URL": reducto.url}))
+    echo = {"kind": "status", "status": 422, "path": SUBMIT, "body": {"detail": f"no rights for Bearer {key}"}}
+    reducto.faults([echo])
+    refused = service.submit("file", "n0nce")
+    service.close()
+    assert isinstance(refused, JobRefused)
+    assert refused.message == "HTTP 422: no rights for Bearer ***"
+
+
+def test_a_key_that_no_header_can_hold_is_refused_without_being_shown() -> None:
+    with pytest.raises(ConfigurationError, match="no key has") as refused:
+        reducto_access_from({"REDUCTO_API_KEY": "ca\nnary"})
+    assert "nary" not in str(refused.value)
+
+
 def test_without_a_key_the_setting_and_the_way_out_are_named() -> None:
     with pytest.raises(ConfigurationError, match=r"REDUCTO_API_KEY: is not set.*parse: local"):
         reducto_access_from({})

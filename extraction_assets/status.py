@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -21,6 +22,7 @@ SET_COUNTS = ("documents", "completed", "failed", "cancelled", "active", "pendin
 HEADINGS = ("docs", "done", "failed", "canc.", "active", "pend.")
 DOCUMENT_FIELDS = ("document_key", "partition_key", "state", "reason", "message", "attempts", "output_path", "notes")
 EXHAUSTED = "exhausted"
+WIDTH_OF_A_FILE = 240
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,14 +118,15 @@ def print_sets(status: CollectionStatus) -> None:
         cost = f"{Decimal(row['cost_usd']):f}{unknown}"
         name = f"{escape(row['folder'])}\n[dim]{row['partition_key']}[/dim]"
         table.add_row(name, *counts, cost, escape(row["last_error"] or ""))
-    Console().print(table)
+    _console().print(table)
 
 
 def print_documents(status: CollectionStatus) -> None:
     """Print the table of a collection's documents."""
-    table = Table(
-        "document", "state", "cause", "message", "remedy", "tries", "cost, $", title=status.name, box=box.SIMPLE
-    )
+    table = Table(title=status.name, box=box.SIMPLE)
+    table.add_column("document", overflow="fold")  # a key that is cut cannot be used
+    for heading in ("state", "cause", "message", "remedy", "tries", "cost, $"):
+        table.add_column(heading)
     for row in status.documents or ():
         cost = "" if row["cost_usd"] is None else f"{row['cost_usd']:f}"
         table.add_row(
@@ -135,7 +138,12 @@ def print_documents(status: CollectionStatus) -> None:
             str(row["attempts"]),
             cost,
         )
-    Console().print(table)
+    _console().print(table)
+
+
+def _console() -> Console:
+    """Return a console as wide as the terminal; a file or a pipe has no width that lines should be cut to."""
+    return Console() if sys.stdout.isatty() else Console(width=WIDTH_OF_A_FILE)
 
 
 def _status_of(ledger: Ledger, collection: Collection, *, documents: bool) -> CollectionStatus:

@@ -12,6 +12,7 @@ import click
 
 from extraction_assets.chaos.proof import is_clean, table
 from extraction_assets.chaos.trial import Outcome, TrialOptions, run_trial, say_on_stderr
+from extraction_assets.local import end_on_terminate
 
 LARGEST_SEED = 2**31
 
@@ -20,6 +21,7 @@ def run_and_report(  # noqa: PLR0913 - one for each option
     *, kills: int, seed: int | None, ledger: str, mode: str, documents: int, as_json: bool
 ) -> int:
     """Run a trial and print what came of it. Returns the exit code: 1 when a promise was broken."""
+    end_on_terminate()
     seed = random.SystemRandom().randrange(LARGEST_SEED) if seed is None else seed
     options = TrialOptions(kills=kills, seed=seed, ledger=ledger, mode=mode, documents=documents)
     folder = Path(tempfile.mkdtemp(prefix="extraction-chaos-"))

@@ -48,10 +48,8 @@ TAMPERED: dict[str, str] = {
 
 
 @pytest.fixture
-def place(bare_database_url: str, sandbox: SandboxServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+def place(bare_database_url: str, sandbox: SandboxServer, tmp_path: Path) -> Place:
     """A trial in which nobody died: two documents, both done."""
-    for name in ("EXTRACTION_HOME", "EXTRACTION_LEDGER_URL", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"):
-        monkeypatch.setenv(name, "")
     found = Place(folder=tmp_path, ledger_url=bare_database_url, mode="realtime", provider_url=sandbox.url)
     found.enter()
     ledger = Ledger(bare_database_url)
@@ -88,10 +86,8 @@ def test_files_that_are_gone_torn_or_left_behind_are_found(place: Place) -> None
 
 @pytest.mark.parametrize("bare_database_url", ["sqlite"], indirect=True)
 def test_the_command_exits_with_1_when_a_promise_is_broken(
-    bare_database_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    bare_database_url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in ("EXTRACTION_HOME", "EXTRACTION_LEDGER_URL", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"):
-        monkeypatch.setenv(name, "")
     _let_runs_close_with_wrong_sums(bare_database_url)
     code = run_and_report(kills=1, seed=3, ledger=bare_database_url, mode="realtime", documents=2, as_json=False)
     said = capsys.readouterr().out

@@ -21,13 +21,6 @@ KILLS, DOCUMENTS = 5, 12
 SEED = 11
 
 
-@pytest.fixture(autouse=True)
-def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A trial leads its own process to the sandbox; afterwards it is as it was."""
-    for name in ("EXTRACTION_HOME", "EXTRACTION_LEDGER_URL", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"):
-        monkeypatch.setenv(name, "")
-
-
 @pytest.mark.parametrize(
     ("ledger", "mode"),
     [

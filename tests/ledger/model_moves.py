@@ -1,94 +1,30 @@
-"""The moves of the state machine: which verb comes next, done by whom.
-
-What is drawn leans on what there is: a row may have a holder, one who lost it to another, and one who let it go, and
-each of them goes on as if nothing had happened, often enough that every guard is met many times.
-"""
+"""The moves of the state machine: which verb comes next, done by whom."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from random import Random
-from typing import TypeVar
 
 from hypothesis import note
 
-from extraction_core.states import ACTIVE_ROW, RowStatus, Select
-from resources.ledger.queue import Held
-from resources.ledger.results import Failed
+from extraction_core.states import ACTIVE_ROW, RowStatus
 from tests.factories import a_failure
-from tests.ledger.model_calls import PRICE, Driver
+from tests.ledger.model_calls import Driver
+from tests.ledger.model_choices import (
+    COSTS,
+    SELECTS,
+    YES_OR_NO,
+    a_call,
+    a_claim,
+    a_reason,
+    a_run,
+    calls,
+    claims,
+    weighted,
+)
 from tests.ledger.model_driver import JUMP_S, LONG_WAIT_S
 
-T = TypeVar("T")
 Move = Callable[[Driver, Random], None]
-
-WEIGHTS_OF_HOLDERS = {"holds it": 6, "lost it to another": 4, "let it go": 2, "lost it long ago": 1}
-SELECTS = (Select.PENDING, Select.ALL)
-COSTS = (PRICE, None)
-YES_OR_NO = (True, False)
-
-
-def holders(driver: Driver) -> dict[str, list[Held]]:
-    """Return all claims ever made, by what became of them."""
-    found: dict[str, list[Held]] = {}
-    for held in driver.claims:
-        row = driver.model.rows[held.row_id]
-        became = {
-            (True, True): "holds it",
-            (False, True): "lost it to another",
-            (True, False): "let it go",
-            (False, False): "lost it long ago",
-        }
-        found.setdefault(became[row.generation == held.generation, row.status is RowStatus.RUNNING], []).append(held)
-    return found
-
-
-def a_claim(driver: Driver, chance: Random) -> Held:
-    """Draw a claim."""
-    found = holders(driver)
-    kind = weighted(chance, {kind: weight for kind, weight in WEIGHTS_OF_HOLDERS.items() if kind in found})
-    held = chance.choice(found[kind])
-    note(f"  by who {kind}: {held}")
-    return held
-
-
-def claims(driver: Driver, chance: Random) -> list[Held]:
-    """Draw a few claims; sometimes with the last two of one row, of which only the later may be valid."""
-    drawn = [a_claim(driver, chance) for _ in range(chance.randint(1, 3))]
-    if chance.choice(YES_OR_NO):
-        drawn.extend([held for held in driver.claims if held.row_id == drawn[0].row_id][-2:])
-    return list(dict.fromkeys(drawn))
-
-
-def a_call(driver: Driver, chance: Random) -> int:
-    """Draw a call, of whatever state."""
-    found: dict[tuple[str, bool], list[int]] = {}
-    for attempt_id, attempt in driver.model.attempts.items():
-        found.setdefault((attempt.status, driver.model.is_late(attempt_id)), []).append(attempt_id)
-    attempt_id = chance.choice(found[chance.choice(sorted(found))])
-    note(f"  of call {attempt_id}: {driver.model.attempts[attempt_id]}")
-    return attempt_id
-
-
-def calls(driver: Driver, chance: Random) -> list[int]:
-    """Draw a few calls."""
-    return sorted({a_call(driver, chance) for _ in range(chance.randint(1, 3))})
-
-
-def a_run(driver: Driver, chance: Random) -> int:
-    """Draw a run: the newest more often than those before it."""
-    newest = max(driver.model.runs)
-    return chance.choice([*driver.model.runs, newest, newest, newest])
-
-
-def weighted(chance: Random, weights: Mapping[T, int]) -> T:
-    """Draw by weight."""
-    return chance.choices(list(weights), list(weights.values()))[0]
-
-
-def a_reason(driver: Driver, chance: Random, held: Held) -> Failed:
-    """Draw why a row fails: its answer is judged by that reason."""
-    return a_failure(reason=chance.choice(["refused", "truncated"]), attempt_id=driver.model.answer_for(held))
 
 
 def open_run(driver: Driver, chance: Random) -> None:
@@ -138,10 +74,12 @@ def let_time_pass(driver: Driver, chance: Random) -> None:
 
 
 def take_over_from_the_dead(driver: Driver, chance: Random) -> None:
-    """A lease's time later, another takes what was held; who held it does not know."""
+    """A lease's time later, another takes what was held, and perhaps calls; who held it does not know."""
     driver.let_pass(2 * JUMP_S)
     driver.reclaim(run_id := max(driver.model.runs))
-    driver.claim(run_id, chance.randint(1, 3), "successor")
+    taken = driver.claim(run_id, chance.randint(1, 3), "successor")
+    if taken and chance.choice(YES_OR_NO):
+        driver.open_attempts(taken)
 
 
 def wind_up(driver: Driver, chance: Random) -> None:
@@ -151,7 +89,7 @@ def wind_up(driver: Driver, chance: Random) -> None:
     driver.reclaim(run_id)
     for held in driver.claim(run_id, 10):
         driver.open_attempt(held)
-        driver.fail(held, a_failure())
+        driver.fail(held, chance.choice([a_failure(), a_reason(driver, chance, held)]))
     driver.seal(run_id)
     driver.finalize(run_id)
     next_id = driver.open_run(chance.choice(SELECTS))
@@ -178,6 +116,16 @@ def call(driver: Driver, chance: Random) -> None:
     attempt_id = driver.open_attempt(a_claim(driver, chance))
     if attempt_id is not None:
         driver.answered(attempt_id)
+
+
+def call_in_vain(driver: Driver, chance: Random) -> None:
+    """Judge an answer unusable, and hold the row again."""
+    held = a_claim(driver, chance)
+    attempt_id = driver.open_attempt(held)
+    if attempt_id is not None:
+        driver.answered(attempt_id)
+    driver.retry(held, a_reason(driver, chance, held))
+    driver.claim(driver.model.rows[held.row_id].run_id, 3)
 
 
 def answered(driver: Driver, chance: Random) -> None:
@@ -222,7 +170,7 @@ ALWAYS: Mapping[Move, int] = {
     let_time_pass: 1,
 }  # fmt: skip
 ON_CLAIMS: Mapping[Move, int] = {
-    heartbeat: 3, release: 3, retry: 4, open_attempt: 4, open_attempt_again: 2, open_attempts: 3, call: 4, complete: 2,
+    heartbeat: 3, release: 3, retry: 4, open_attempt: 4, open_attempt_again: 2, open_attempts: 3, call: 3, call_in_vain: 3, complete: 2,
     complete_all: 2, fail: 3,
 }  # fmt: skip
 ON_CALLS: Mapping[Move, int] = {

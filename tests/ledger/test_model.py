@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from resources.ledger import Ledger
 
 LONG_SEARCH = os.environ.get("LEDGER_MODEL_EXAMPLES")
-EXAMPLES = int(LONG_SEARCH or 24)
+EXAMPLES = int(LONG_SEARCH or 20)
 STEPS = 40
 
 

@@ -86,4 +86,4 @@ def weighted(chance: Random, weights: Mapping[T, int]) -> T:
 
 def a_reason(driver: Driver, chance: Random, held: Held) -> Failed:
     """Draw why a row fails: its answer is judged by that reason."""
-    return a_failure(reason=chance.choice(["refused", "truncated"]), attempt_id=driver.model.answer_for(held))
+    return a_failure(reason=chance.choice(["refused", "truncated", "empty"]), attempt_id=driver.model.answer_for(held))

@@ -119,13 +119,15 @@ def call(driver: Driver, chance: Random) -> None:
 
 
 def call_in_vain(driver: Driver, chance: Random) -> None:
-    """Judge an answer unusable, and hold the row again."""
+    """Judge an answer unusable, hold the row again, and perhaps find another fault in the same answer."""
     held = a_claim(driver, chance)
     attempt_id = driver.open_attempt(held)
     if attempt_id is not None:
         driver.answered(attempt_id)
     driver.retry(held, a_reason(driver, chance, held))
-    driver.claim(driver.model.rows[held.row_id].run_id, 3)
+    for again in driver.claim(driver.model.rows[held.row_id].run_id, 3):
+        if chance.choice(YES_OR_NO):
+            driver.retry(again, a_reason(driver, chance, again))
 
 
 def answered(driver: Driver, chance: Random) -> None:
@@ -170,7 +172,7 @@ ALWAYS: Mapping[Move, int] = {
     let_time_pass: 1,
 }  # fmt: skip
 ON_CLAIMS: Mapping[Move, int] = {
-    heartbeat: 3, release: 3, retry: 4, open_attempt: 4, open_attempt_again: 2, open_attempts: 3, call: 3, call_in_vain: 3, complete: 2,
+    heartbeat: 3, release: 3, retry: 4, open_attempt: 4, open_attempt_again: 2, open_attempts: 3, call: 3, call_in_vain: 4, complete: 2,
     complete_all: 2, fail: 3,
 }  # fmt: skip
 ON_CALLS: Mapping[Move, int] = {

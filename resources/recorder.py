@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, wait
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,13 +73,14 @@ class ResultRecorder:
         at_fault: dict[Held, OutputPathError] = {}
         done: list[Completed] = []
         staged: list[StagedFile] = []
+        staging = [threads.submit(self._try_to_stage, recording, staged) for recording in recordings]
+        wait(staging)  # all of them, before a failure of one has the others' files removed
         try:
-            for recording, outcome in zip(recordings, threads.map(self._try_to_stage, recordings), strict=True):
+            for recording, outcome in zip(recordings, [one.result() for one in staging], strict=True):
                 if isinstance(outcome, OutputPathError):
                     at_fault[recording.held] = outcome
                     continue
                 file, output = outcome
-                staged.append(file)
                 held, attempt_id = recording.held, recording.attempt_id
                 done.append(Completed(held=held, output=output, attempt_id=attempt_id, publish=file.publish))
             self._failpoints(Failpoint.BEGIN_COMPLETE)
@@ -92,11 +93,16 @@ class ResultRecorder:
                 file.discard()  # does nothing for a file that has taken its place
         return at_fault
 
-    def _try_to_stage(self, recording: Recording) -> tuple[StagedFile, Output] | OutputPathError:
+    def _try_to_stage(
+        self, recording: Recording, staged: list[StagedFile]
+    ) -> tuple[StagedFile, Output] | OutputPathError:
+        """Stage a file and note it among those that must be removed unless they take their place."""
         try:
-            return self._stage(recording)
+            file, output = self._stage(recording)
         except OutputPathError as error:
             return error
+        staged.append(file)
+        return file, output
 
     def _stage(self, recording: Recording) -> tuple[StagedFile, Output]:
         data = canonical_json(recording.value)

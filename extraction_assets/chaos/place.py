@@ -16,7 +16,7 @@ from extraction_core.settings import Timing
 from resources.environment import HOME_VARIABLE, LEDGER_VARIABLE, Environment
 
 NAME = "chaos"
-SETS = 4
+SETS = 8
 MOST_ATTEMPTS = 20
 CALLS_IN_FLIGHT = 4
 TIMING = Timing(lease_s=2.0, heartbeat_s=0.25, request_timeout_s=1.5, retry_in_run_s=2.0, cancel_grace_s=0.3)

@@ -38,9 +38,9 @@ FROZEN_AT = (
 )  # fmt: skip
 """Where whoever wakes up goes on with what is no longer his; within a transaction he would only hold up the others."""
 
-PASSES = (1, 1, 1, 2, 3, 5, 8)
+PASSES = (1, 1, 1, 1, 2, 2, 3)
 LONGEST_LIFE_S = 1.5
-AT_A_FAILPOINT, KILLED_LATER, FROZEN = 0.50, 0.25, 0.20
+AT_A_FAILPOINT, KILLED_LATER, FROZEN = 0.55, 0.30, 0.10
 """Shares of the workers' fates; the rest is spared."""
 TICKS_THAT_DIE = 0.25
 RIVALS = 0.15

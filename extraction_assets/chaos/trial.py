@@ -26,10 +26,10 @@ from extraction_core.errors import ConfigurationError
 from extraction_core.settings import Timing
 from resources.environment import Environment
 from resources.ledger import Ledger
-from resources.ledger.audit import broken_promises
+from resources.ledger.audit import broken_promises, is_unused
 from resources.ledger.trials import cut_connections, install_witness, move_time
 
-MOST_WORKERS = 3
+MOST_WORKERS = 4
 PROGRESS_EVERY_S = 5.0
 JUMP_S = 1000.0
 """Longer than every wait that can be pending in realtime but a back-off, and than the settle time of a reservation."""
@@ -268,7 +268,7 @@ def _ledger(wanted: str, folder: Path) -> Iterator[tuple[str, LocalPostgres | No
 
 def _empty_ledger(url: str) -> Ledger:
     ledger = Ledger(url)
-    if ledger.documents.sets(NAME) or ledger.reports.total_usage()["calls"]:
+    if not is_unused(ledger.engine):
         ledger.close()
         raise ConfigurationError(
             "--ledger-url", None, "names a ledger that is in use.", "A trial needs an empty database of its own."

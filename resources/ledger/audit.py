@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from extraction_core.states import AttemptStatus, RowStatus, RunStatus
 from resources.ledger.completions import ACCEPTED
 from resources.ledger.engine import LedgerEngine
-from resources.ledger.tables import attempts, documents, extraction_results, extraction_runs
+from resources.ledger.tables import attempts, document_sets, documents, extraction_results, extraction_runs
 from resources.ledger.types import AnySelect, ExactDecimal, literal, zero
 
 RESULT = extraction_results.c
@@ -47,6 +47,12 @@ def broken_promises(engine: LedgerEngine) -> dict[str, int]:
         return {name: int(connection.execute(statement).scalar_one()) for name, statement in counts.items()}
 
     return engine.read(query)
+
+
+def is_unused(engine: LedgerEngine) -> bool:
+    """Whether no document set was ever registered, of whatever collection."""
+    first = sa.select(document_sets.c.set_id).limit(1)
+    return engine.read(lambda connection: connection.execute(first).first()) is None
 
 
 def charges(engine: LedgerEngine) -> list[Mapping[str, Any]]:

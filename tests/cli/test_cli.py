@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 WAIT_S = 60.0
 DOCUMENTATION = ("README.md", "docs/operations.md")
 COMMANDS = {
+    "chaos": "prove that nothing was lost or paid twice",
     "scan": "Nothing is parsed or paid for",
     "status": "counts by state, cost, last error",
     "sweep": "Resume and retry what is due now",

@@ -32,6 +32,12 @@ OF_BATCHES = (
 OF_TICKS = (Failpoint.COMMIT_LAUNCH, Failpoint.COMMIT_RECLAIM, Failpoint.COMMIT_FINALIZE)
 OF_BATCH_TICKS = (Failpoint.COMMIT_BATCH_LOOK, Failpoint.COMMIT_BATCH_ACCEPTED)
 
+TELLING = (
+    Failpoint.PROVIDER_ANSWERED, Failpoint.COMMIT_ATTEMPT_CLOSE, Failpoint.BEGIN_COMPLETE, Failpoint.REPLACE_OUTPUT,
+    Failpoint.SYNC_FOLDER, Failpoint.COMMIT_COMPLETE, Failpoint.BATCH_ACCEPTED,
+)  # fmt: skip
+"""Between two things that must both happen or neither: drawn twice as often again."""
+
 FROZEN_AT = (
     Failpoint.CALL_PROVIDER, Failpoint.PROVIDER_ANSWERED, Failpoint.WRITE_OUTPUT, Failpoint.BEGIN_COMPLETE,
     Failpoint.CREATE_BATCH, Failpoint.BATCH_ACCEPTED,
@@ -40,7 +46,7 @@ FROZEN_AT = (
 
 PASSES = (1, 1, 1, 1, 2, 2, 3)
 LONGEST_LIFE_S = 1.5
-AT_A_FAILPOINT, KILLED_LATER, FROZEN = 0.55, 0.30, 0.10
+AT_A_FAILPOINT, KILLED_LATER, FROZEN = 0.50, 0.25, 0.20
 """Shares of the workers' fates; the rest is spared."""
 TICKS_THAT_DIE = 0.25
 RIVALS = 0.15
@@ -91,7 +97,7 @@ class Plan:
     def __init__(self, seed: int, mode: str) -> None:
         self.chance = random.Random(seed)
         by_batch = mode == "batch"
-        self._of_workers = (*OF_PARSING, *OF_RUNS, *(OF_BATCHES if by_batch else OF_CALLS))
+        self._of_workers = (*OF_PARSING, *OF_RUNS, *(OF_BATCHES if by_batch else OF_CALLS), *TELLING, *TELLING)
         self._freezing = FROZEN_AT[2:] if by_batch else FROZEN_AT[:4]
         self._of_ticks = (*OF_TICKS, *(OF_BATCH_TICKS if by_batch else ()))
         self._storms = _batch_storms if by_batch else _call_storms

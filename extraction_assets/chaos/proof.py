@@ -27,7 +27,7 @@ TITLES = {
     "stray_temp_files": "stray temp files after the start-up sweep",
     "paid_again": "answers received and paid again",
     "cost_difference_usd": "ledger cost minus bill for all answered attempts",
-    "unaccounted": "billed calls without an attempt that stands for them",
+    "unaccounted": "calls and results without an attempt that stands for them",
     "open_attempts": "attempts open at the end",
     "open_runs": "runs open at the end",
     "unbalanced": "runs whose counts or sums are not those of their rows",
@@ -45,13 +45,15 @@ def violations(place: Place, provider: Provider, documents: int) -> dict[str, An
     tools = build_tools(place.environment)
     try:
         promises = broken_promises(tools.ledger.engine)
+        money = _money(charges(tools.ledger.engine), provider.billed())
         return {
             "documents_lost": promises["unfinished"] + abs(documents - _registered(tools)),
             "terminal_twice": promises["completed_twice"] + sum(witnessed(tools.ledger.engine).values()),
             "torn_files": _torn_files(tools),
             "stray_temp_files": _stray_temp_files(tools),
             "paid_again": promises["paid_again"],
-            **_money(charges(tools.ledger.engine), provider.billed()),
+            **money,
+            "unaccounted": money["unaccounted"] + promises["unbacked"],
             "open_attempts": promises["open_attempts"],
             "open_runs": promises["open_runs"],
             "unbalanced": promises["unbalanced"] + promises["wrong_sums"],

@@ -29,7 +29,8 @@ def broken_promises(engine: LedgerEngine) -> dict[str, int]:
 
     Returns:
         ``unfinished`` documents without an ended result; ``completed_twice`` questions answered into two results;
-        ``paid_again`` attempts opened although a usable answer was kept; ``open_attempts``; ``open_runs``;
+        ``paid_again`` attempts opened although a usable answer was kept; ``unbacked`` completed results whose attempt
+        holds no answer; ``open_attempts``; ``open_runs``;
         ``unbalanced`` runs whose counts are not those of their rows; ``wrong_sums`` runs whose cost is not that of
         their attempts.
     """
@@ -37,6 +38,7 @@ def broken_promises(engine: LedgerEngine) -> dict[str, int]:
         "unfinished": _unfinished(),
         "completed_twice": _completed_twice(),
         "paid_again": _paid_again(),
+        "unbacked": _unbacked(),
         "open_attempts": _count(attempts, ATTEMPT.status == literal(AttemptStatus.OPEN)),
         "open_runs": _count(extraction_runs, RUN.status == literal(RunStatus.OPEN)),
         "unbalanced": _unbalanced(),
@@ -104,6 +106,13 @@ def _paid_again() -> AnySelect:
         usable,
     )
     return _count(attempts, earlier)
+
+
+def _unbacked() -> AnySelect:
+    answered = sa.exists().where(
+        ATTEMPT.attempt_id == RESULT.attempt_id, ATTEMPT.status == literal(AttemptStatus.ANSWERED)
+    )
+    return _count(extraction_results, RESULT.status == literal(RowStatus.COMPLETED), ~answered)
 
 
 def _rows_of_run(*conditions: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:

@@ -17,6 +17,8 @@ from tests.factories import a_run
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.timeout(900)  # a trial gives up by itself, and says then what is not at rest
+
 KILLS, DOCUMENTS = 5, 12
 SEED = 11
 

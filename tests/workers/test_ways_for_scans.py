@@ -10,7 +10,6 @@ import yaml
 
 from extraction_assets.collections import load_collection
 from extraction_core.errors import ConfigurationError
-from resources.parsing.ocr import ocr_data_from
 from tests.parsing.documents import scan
 from tests.workplace import ON_ONE_DATABASE
 
@@ -54,10 +53,6 @@ def test_reducto_without_a_key_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
 
 @ON_ONE_DATABASE
 def test_a_scan_is_recognised_where_the_collection_wants_that(workplace: Workplace) -> None:
-    try:
-        ocr_data_from()
-    except ConfigurationError as missing:
-        pytest.skip(str(missing))
     workplace.run(workplace.collection({"dell/scan.pdf": scan("Model: R770", "Price USD: 1000")}, scans="ocr"))
     assert json.loads(workplace.books.output("scan.pdf").read_bytes()) == {"model": "R770", "price_usd": 1000}
     local, ocr = workplace.books.parse_runs

@@ -38,7 +38,7 @@ def run_and_report(  # noqa: PLR0913 - one for each option
 
 
 def _report(outcome: Outcome, *, clean: bool) -> str:
-    harm, options = outcome.misfortunes, outcome.options
+    harm, options = outcome.tally, outcome.options
     harmed = (
         f"{harm.kills} kills, {harm.restarts} restarts, {harm.frozen} frozen, {harm.rivals} rivals, "
         f"{harm.storms} provider faults, {harm.connections_cut} connections cut, "

@@ -1,6 +1,6 @@
 """A trial from beginning to end: start everything, let it die until enough have, let it recover, compare the books.
 
-This process plays Dagster's daemon and the machine's misfortune. It is the only one that is spared.
+This process plays Dagster's daemon and all that goes wrong. It is the only one that is spared.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class TrialOptions:
 
 
 @dataclass(kw_only=True)
-class Misfortunes:
+class Tally:
     """What went wrong, counted. ``restarts`` are processes started after the first ones died."""
 
     kills: int = 0
@@ -76,7 +76,7 @@ class Outcome:
 
     options: TrialOptions
     documents: int
-    misfortunes: Misfortunes
+    tally: Tally
     found: dict[str, Any]
     seconds: float
     folder: Path
@@ -86,7 +86,7 @@ class Outcome:
         """Return a JSON-compatible form, every count at the top."""
         return {
             **asdict(self.options),
-            **asdict(self.misfortunes),
+            **asdict(self.tally),
             "documents": self.documents,
             **self.found,
             "seconds": round(self.seconds, 1),
@@ -115,7 +115,7 @@ def run_trial(options: TrialOptions, folder: Path, say: Callable[[str], None]) -
         return Outcome(
             options=options,
             documents=trial.documents,
-            misfortunes=trial.misfortunes,
+            tally=trial.tally,
             found=found,
             seconds=time.monotonic() - begun,
             folder=folder,
@@ -154,7 +154,7 @@ class Trial:
         self._said_at = time.monotonic()
         self._quiet_rounds = 0
         self.documents = 0
-        self.misfortunes = Misfortunes()
+        self.tally = Tally()
 
     def run(self) -> None:
         """Go on until enough have died and everything is at rest, or it does not come to rest."""
@@ -194,12 +194,12 @@ class Trial:
 
     def _launch(self, partition_key: str, *, calm: bool) -> None:
         self._crew.start_worker(partition_key, UNHARMED if calm else self._plan.worker(), as_dagster_run=True)
-        self.misfortunes.restarts += self._crew.kills > 0
+        self.tally.restarts += self._crew.kills > 0
         if calm:
             return
         if self._plan.has_rival():
             self._crew.start_worker(partition_key, self._plan.worker(), as_dagster_run=False)
-            self.misfortunes.rivals += 1
+            self.tally.rivals += 1
         now = time.monotonic()
         self._mishaps += [(now + delay, mishap) for delay, mishap in self._plan.mishaps()]
 
@@ -209,7 +209,7 @@ class Trial:
             self._add_documents()
         move_time(self._ledger.engine, JUMP_S)
         self._provider.move_time(JUMP_S)
-        self.misfortunes.clock_jumps += 1
+        self.tally.clock_jumps += 1
 
     def _is_at_rest(self) -> bool:
         """Whether nothing was due for so many jumps of the clock that nothing will be."""
@@ -225,12 +225,12 @@ class Trial:
         for mishap in due:
             if mishap is Mishap.STORM:
                 self._provider.add_faults(self._plan.storm())
-                self.misfortunes.storms += 1
+                self.tally.storms += 1
             elif mishap is Mishap.CUT:
-                self.misfortunes.connections_cut += cut_connections(self._ledger.engine)
+                self.tally.connections_cut += cut_connections(self._ledger.engine)
             elif self._server:
                 self._server.crash_and_restart()
-                self.misfortunes.database_crashes += 1
+                self.tally.database_crashes += 1
 
     def _add_documents(self) -> None:
         self._place.add_documents(self.documents, self._options.documents)
@@ -249,7 +249,7 @@ class Trial:
         )
 
     def _count(self) -> None:
-        counted = self.misfortunes
+        counted = self.tally
         counted.kills, counted.faulty_exits = self._crew.kills, self._crew.faulty_exits
         counted.frozen = len(self._place.frozen.read_text().splitlines()) if self._place.frozen.exists() else 0
 

@@ -36,8 +36,8 @@ def test_whoever_is_killed_every_promise_is_kept(ledger: str, mode: str, tmp_pat
     outcome = run_trial(options, tmp_path, said.append)
     processes = (tmp_path / "processes.log").read_text(errors="replace")
     assert is_clean(outcome.found), f"{table(outcome.found)}\n{processes[-3000:]}"
-    assert outcome.misfortunes.kills >= KILLS
-    assert outcome.misfortunes.restarts > 0
+    assert outcome.tally.kills >= KILLS
+    assert outcome.tally.restarts > 0
     written = sorted(path.stem for path in (tmp_path / "documents").rglob("*.md"))
     assert len(written) == outcome.documents
     done = [path.parent.name for path in (tmp_path / "home" / "outputs").rglob("extraction.json")]

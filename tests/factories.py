@@ -230,7 +230,7 @@ def open_attempt(ledger: Ledger, held: Held, *, max_attempts: int = MAX_ATTEMPTS
 
 def answer(ledger: Ledger, attempt: OpenAttempt, **changes: Any) -> None:
     """Close an attempt with an answer."""
-    assert ledger.attempts.answered(attempt.attempt_id, attempt.token, an_answer(**changes))
+    assert ledger.attempts.answered(attempt.token, an_answer(**changes))
 
 
 def an_output(**changes: Any) -> Output:

@@ -63,13 +63,16 @@ class Attempts:
         """Open many attempts in one transaction; see :func:`resources.ledger.openings.open_all`."""
         return open_all(self._engine, orders, max_attempts)
 
-    def answered(self, attempt_id: int, token: str, answer: Answer) -> bool:
-        """Keep an answer with its tokens and cost, once; an abandoned attempt too. False if it was closed before."""
-        values = {"status": literal(AttemptStatus.ANSWERED), "closed_ms": now_ms(), **answer_values(answer)}
-        return self._close(attempt_id, token, values, from_abandoned=True)
+    def answered(self, token: str, answer: Answer) -> bool:
+        """Keep one answer. False if its attempt was closed before."""
+        return self.answered_all({token: answer}) == 1
 
-    def answered_all(self, answers: Mapping[str, Answer]) -> None:
-        """Keep many answers by their attempts' tokens, in one transaction; otherwise as :meth:`answered`."""
+    def answered_all(self, answers: Mapping[str, Answer]) -> int:
+        """Keep answers with tokens and cost, each once, by their attempts' tokens; of abandoned attempts too.
+
+        Returns:
+            How many were kept; the others' attempts were closed before.
+        """
         values: dict[str, Any] = {name: sa.bindparam(f"new_{name}") for name in ANSWER_COLUMNS}
         statement = (
             sa.update(attempts)
@@ -81,14 +84,14 @@ class Attempts:
             for token, answer in answers.items()
         ]
 
-        def transaction(connection: sa.Connection) -> None:
+        def transaction(connection: sa.Connection) -> int:
             runs = keep_runs_from_closing(connection, ATTEMPT.token.in_(list(answers)))
-            connection.execute(statement, rows)
+            kept = connection.execute(statement, rows).rowcount
             for run_id in runs:
                 rederive_cost(connection, run_id)
+            return kept
 
-        if rows:
-            self._engine.write(transaction, Failpoint.COMMIT_ATTEMPT_CLOSE)
+        return self._engine.write(transaction, Failpoint.COMMIT_ATTEMPT_CLOSE) if rows else 0
 
     def failed(  # noqa: PLR0913 - one column each
         self, attempt_id: int, token: str, *, cause: Cause, message: str, counted: bool, request_id: str | None
@@ -103,7 +106,7 @@ class Attempts:
             "counted": counted,
             "request_id": request_id,
         }
-        return self._close(attempt_id, token, values, from_abandoned=False)
+        return self._close(attempt_id, token, values)
 
     def abandoned(self, attempt_id: int, token: str, *, cause: Cause, message: str) -> bool:
         """Close an attempt whose outcome is not known: cost unknown, reported. False if it was closed before."""
@@ -113,7 +116,7 @@ class Attempts:
             "reason": cause,
             "message": message,
         }
-        return self._close(attempt_id, token, values, from_abandoned=False)
+        return self._close(attempt_id, token, values)
 
     def history(self, result_id: int) -> Mapping[str, Any]:
         """Return ``counted``, ``second_tries`` (special remedies used) and ``refusals`` of a result's question."""
@@ -131,11 +134,10 @@ class Attempts:
 
         return self._engine.read(query)
 
-    def _close(self, attempt_id: int, token: str, values: Mapping[str, Any], *, from_abandoned: bool) -> bool:
-        expected = sa.or_(IS_OPEN, IS_ABANDONED) if from_abandoned else IS_OPEN
+    def _close(self, attempt_id: int, token: str, values: Mapping[str, Any]) -> bool:
         statement = (
             sa.update(attempts)
-            .where(ATTEMPT.attempt_id == attempt_id, ATTEMPT.token == token, expected)
+            .where(ATTEMPT.attempt_id == attempt_id, ATTEMPT.token == token, IS_OPEN)
             .values(**values)
             .returning(ATTEMPT.run_id)
         )

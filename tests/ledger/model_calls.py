@@ -52,7 +52,7 @@ class Driver(QueueDriver):
 
     def answered(self, attempt_id: int, cost_usd: Decimal | None = PRICE) -> None:
         """Let an answer come."""
-        kept = self.ledger.attempts.answered(attempt_id, self.tokens[attempt_id], an_answer(cost_usd=cost_usd))
+        kept = self.ledger.attempts.answered(self.tokens[attempt_id], an_answer(cost_usd=cost_usd))
         assert kept is self.model.close(attempt_id, AttemptStatus.ANSWERED, cost_usd)
 
     def answered_all(self, attempt_ids: Sequence[int], cost_usd: Decimal | None = PRICE) -> None:
@@ -64,7 +64,7 @@ class Driver(QueueDriver):
 
     def answered_under_a_false_token(self, attempt_id: int) -> None:
         """Let an answer come that is not for this call."""
-        assert not self.ledger.attempts.answered(attempt_id, "another token", an_answer())
+        assert not self.ledger.attempts.answered("another token", an_answer())
 
     def refused(self, attempt_id: int, *, counted: bool) -> None:
         """Let the provider refuse a call."""

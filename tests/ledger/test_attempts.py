@@ -168,7 +168,7 @@ def test_an_answer_is_kept_with_tokens_cost_and_price_list(ledger: Ledger, held:
 
 def test_an_unknown_price_and_an_unknown_usage_stay_unknown(ledger: Ledger, held: Held) -> None:
     attempt = open_attempt(ledger, held)
-    assert ledger.attempts.answered(attempt.attempt_id, attempt.token, an_answer(usage=None, cost_usd=None))
+    assert ledger.attempts.answered(attempt.token, an_answer(usage=None, cost_usd=None))
     row = one_row(ledger, "attempts")
     assert (row["cost_usd"], row["input_tokens"], row["output_tokens"]) == (None, None, None)
 
@@ -389,7 +389,7 @@ def test_money_that_cannot_be_kept_exactly_is_refused(
 ) -> None:
     attempt = open_attempt(ledger, held)
     with pytest.raises(sa.exc.StatementError, match=problem):
-        ledger.attempts.answered(attempt.attempt_id, attempt.token, an_answer(cost_usd=amount))
+        ledger.attempts.answered(attempt.token, an_answer(cost_usd=amount))
     assert one_row(ledger, "attempts")["status"] == "open"
 
 

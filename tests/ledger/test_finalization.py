@@ -173,7 +173,7 @@ def test_the_cost_of_a_run_is_the_sum_over_all_its_attempts(ledger: Ledger) -> N
         execute(ledger, f"UPDATE attempts SET verdict = 'unparsable' WHERE attempt_id = {attempt.attempt_id}")  # noqa: S608 - our number
     fail(ledger, second)
     unpriced = open_attempt(ledger, third)
-    ledger.attempts.answered(unpriced.attempt_id, unpriced.token, an_answer(cost_usd=None))
+    ledger.attempts.answered(unpriced.token, an_answer(cost_usd=None))
     fail(ledger, third)
     execute(ledger, "UPDATE extraction_results SET cost_usd = NULL")  # what rows say of themselves is not summed
     closed = ledger.finalize(run_id)

@@ -124,8 +124,8 @@ def test_the_moves_that_verbs_make_are_those_of_the_state_table() -> None:
 
 
 ATTEMPT_CLOSERS: dict[AttemptStatus, Callable[[Ledger, int, str], bool]] = {
-    AttemptStatus.ANSWERED: lambda ledger, attempt_id, token: ledger.attempts.answered(
-        attempt_id, token, an_answer(response="late")
+    AttemptStatus.ANSWERED: lambda ledger, _attempt_id, token: ledger.attempts.answered(
+        token, an_answer(response="late")
     ),
     AttemptStatus.FAILED: lambda ledger, attempt_id, token: ledger.attempts.failed(
         attempt_id, token, cause=Cause.RATE_LIMITED, message="late", counted=False, request_id="late"
@@ -163,7 +163,7 @@ def test_an_abandoned_attempt_becomes_answered_once(ledger: Ledger) -> None:
     ledger.attempts.abandoned(attempt.attempt_id, attempt.token, cause=Cause.TIMEOUT, message="no answer")
     answer(ledger, attempt, response="first")
     kept = one_row(ledger, "attempts")
-    assert not ledger.attempts.answered(attempt.attempt_id, attempt.token, an_answer(response="second"))
+    assert not ledger.attempts.answered(attempt.token, an_answer(response="second"))
     assert one_row(ledger, "attempts") == kept
     assert kept["response"] == "first"
 
@@ -173,7 +173,7 @@ def test_of_many_late_answers_to_one_attempt_one_is_kept(ledger: Ledger, make_le
     ledgers = [make_ledger() for _ in range(6)]
     kept = together(
         6, lambda number: ledgers[number].attempts.answered(
-            attempt.attempt_id, attempt.token, an_answer(response=f"answer {number}")
+            attempt.token, an_answer(response=f"answer {number}")
         )
     )  # fmt: skip
     assert sorted(kept) == [False] * 5 + [True]

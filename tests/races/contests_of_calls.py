@@ -65,8 +65,8 @@ def answer_and_answer(ledger: Ledger) -> Contest:
     attempt = open_attempt(ledger, claim_one(ledger, a_run(ledger, documents=1)))
     return Contest(
         at=Failpoint.COMMIT_ATTEMPT_CLOSE,
-        first=lambda one: one.attempts.answered(attempt.attempt_id, attempt.token, an_answer(response="first")),
-        second=lambda one: one.attempts.answered(attempt.attempt_id, attempt.token, an_answer(response="second")),
+        first=lambda one: one.attempts.answered(attempt.token, an_answer(response="first")),
+        second=lambda one: one.attempts.answered(attempt.token, an_answer(response="second")),
         told=(True, False),
         after=lambda: one_row(ledger, "attempts")["response"],
         leaves="first",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from extraction_core.fingerprints import sha256_hex
@@ -65,6 +66,12 @@ class Question:
     schema: Schema
     enforced_schema: Schema | None
     max_output_tokens: int
+
+    @cached_property
+    def system_prompt(self) -> str:
+        """The task, the user's instructions, the complete schema: the same for all documents."""
+        schema = json.dumps(self.schema, ensure_ascii=False, indent=1)
+        return f"{_TASK}\n\n# Instructions\n\n{self.instructions.strip()}\n\n# JSON Schema\n\n{schema}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +129,7 @@ def build_request(
         "model": question.model,
         "max_tokens": second_try.max_output_tokens if second_try else question.max_output_tokens,
         "system": [
-            {"type": "text", "text": system_prompt(question), "cache_control": keep},
+            {"type": "text", "text": question.system_prompt, "cache_control": keep},
         ],
         "messages": [{"role": "user", "content": [_content(document)]}],
     }
@@ -131,12 +138,6 @@ def build_request(
     if question.enforced_schema is not None:
         request["output_config"] = {"format": {"type": "json_schema", "schema": dict(question.enforced_schema)}}
     return request
-
-
-def system_prompt(question: Question) -> str:
-    """Return the system prompt: the task, the user's instructions, the complete schema."""
-    schema = json.dumps(question.schema, ensure_ascii=False, indent=1)
-    return f"{_TASK}\n\n# Instructions\n\n{question.instructions.strip()}\n\n# JSON Schema\n\n{schema}"
 
 
 def fenced(markdown: str) -> str:

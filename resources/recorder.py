@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from concurrent.futures import Executor, wait
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from extraction_core.errors import OutputPathError
 from extraction_core.failpoints import Failpoint, Failpoints, no_failpoints
 from extraction_core.fingerprints import sha256_hex
 from extraction_core.result_document import canonical_json
+from extraction_core.shares import in_shares
 from resources.ledger import Ledger
 from resources.ledger.completions import Completed, Output
 from resources.ledger.queue import Held
@@ -73,10 +74,9 @@ class ResultRecorder:
         at_fault: dict[Held, OutputPathError] = {}
         done: list[Completed] = []
         staged: list[StagedFile] = []
-        staging = [threads.submit(self._try_to_stage, recording, staged) for recording in recordings]
-        wait(staging)  # all of them, before a failure of one has the others' files removed
         try:
-            for recording, outcome in zip(recordings, [one.result() for one in staging], strict=True):
+            outcomes = self._stage_all(recordings, staged, threads)
+            for recording, outcome in zip(recordings, outcomes, strict=True):
                 if isinstance(outcome, OutputPathError):
                     at_fault[recording.held] = outcome
                     continue
@@ -92,6 +92,14 @@ class ResultRecorder:
             for file in staged:
                 file.discard()  # does nothing for a file that has taken its place
         return at_fault
+
+    def _stage_all(
+        self, recordings: Sequence[Recording], staged: list[StagedFile], threads: Executor
+    ) -> list[tuple[StagedFile, Output] | OutputPathError]:
+        for collection in {one.collection for one in recordings}:
+            keys = [one.document_key for one in recordings if one.collection == collection]
+            self._store.make_folders(collection, keys)
+        return in_shares(threads, lambda one: self._try_to_stage(one, staged), recordings)
 
     def _try_to_stage(
         self, recording: Recording, staged: list[StagedFile]

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from extraction_assets.workers.asking import Ready, RequestSize, attempt_plan
+from extraction_assets.workers.asking import Ready, attempt_plan
 from extraction_assets.workers.loading import NotLoaded, load_document
 from extraction_assets.workers.lost_texts import LostTexts
 from extraction_assets.workers.pacer import Pacer
 from extraction_assets.workers.row_end import RowEnd
 from extraction_assets.workers.session import WorkerSession
 from extraction_assets.workers.slices import InThread
-from extraction_assets.workers.steps import Derivation, Steps
+from extraction_assets.workers.steps import Derivation, Preparation, Prepared, Steps
 from extraction_assets.workers.tools import Tools
 from extraction_core.calls import CallFailed, Provider
 from extraction_core.causes import POLICIES, Cause, Remedy
@@ -56,15 +56,6 @@ class TaskContext:
     lost_texts: LostTexts
 
 
-@dataclass(frozen=True, kw_only=True)
-class Prepared:
-    """A request that may be sent, how large it is, and what is written down of its attempt."""
-
-    ready: Ready
-    size: RequestSize
-    plan: AttemptPlan
-
-
 class DocumentTask:
     """Carries one claimed row to its end, or back to the queue."""
 
@@ -92,9 +83,8 @@ class DocumentTask:
             await self._give_up(Cause.WORKER_ERROR, f"{type(error).__name__}: {error}", next_retry_s=60.0)
 
     async def _extract(self) -> None:
-        parse_run_id = self._row["parse_run_id"]
-        parse = await self._context.steps.parse_run.ask(parse_run_id) if parse_run_id else None
-        prepared = await self._context.in_thread(lambda: self._prepare(parse))
+        preparation = Preparation(parse_run_id=self._row["parse_run_id"], make=self._prepare)
+        prepared = await self._context.steps.prepare.ask(preparation)
         if isinstance(prepared, NotLoaded):
             await self._end_unloaded(prepared)
             return

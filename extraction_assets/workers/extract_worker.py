@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -33,7 +34,9 @@ log = logging.getLogger(__name__)
 LEDGER_THREADS = 4
 LONGEST_IDLE_S = 2.0
 CLAIM_SHARE = 8
-"""A claim waits until an eighth of the places is free, so that rows are claimed several at a time."""
+CLAIM_BEAT_S = 0.1
+"""A claim waits until an eighth of the places is free, so that rows are claimed several at a time; but not longer than
+this, and so long after one that found nothing."""
 
 
 class Stop(StrEnum):
@@ -113,6 +116,7 @@ class ExtractWorker:
         self._line_stopped: LineStopped | None = None
         self._threads = ThreadPoolExecutor(LEDGER_THREADS, thread_name_prefix="ledger")
         self._wake = asyncio.Event()
+        self._claimed_at, self._claim_pause_s, self._claim_found_rows = -math.inf, CLAIM_BEAT_S, True
         self._lost_texts = LostTexts(tools, collection)
         self._steps = Steps(tools, collection.settings.max_attempts, self._in_thread)
         self._context = TaskContext(
@@ -143,29 +147,37 @@ class ExtractWorker:
 
     async def _work(self) -> ExtractOutcome:
         while not (self._stop.why or self._line_stopped):
-            claimed = await self._claim()
-            for claim in claimed:
-                self._start(claim)
-            if claimed:
-                continue
-            if self._tasks:
-                await self._wait_for_change(None if self._is_full() else LONGEST_IDLE_S)
+            wait_s = self._claim_wait_s()
+            if not wait_s and (claimed := await self._claim()):
+                for claim in claimed:
+                    self._start(claim)
+            elif self._tasks:
+                await self._wait_for_change(wait_s or LONGEST_IDLE_S)
             elif outcome := await self._look_at_rest():
                 return outcome
         if self._line_stopped:
             return ExtractOutcome(ending=Ending.LINE_STOPPED, reason=str(self._line_stopped))
         return ExtractOutcome(ending=Ending.STOPPED, reason=str(self._stop.why))
 
-    def _is_full(self) -> bool:
+    def _claim_wait_s(self) -> float:
+        """Return how long the next claim is put off; infinite while every place is taken."""
         free = self._pacer.limit - len(self._tasks)
-        return free < max(1, self._pacer.limit // CLAIM_SHARE)
+        if not self._tasks:
+            return 0.0
+        if free < 1:
+            return math.inf
+        if self._claim_found_rows and free >= self._pacer.limit // CLAIM_SHARE:
+            return 0.0
+        return max(0.0, self._claimed_at + self._claim_pause_s - time.monotonic())
 
     async def _claim(self) -> list[Claimed]:
-        if self._is_full() or not self._session.is_fresh or (self._pacer.pause_s and not self._pacer.put_off):
+        if not self._session.is_fresh or (self._pacer.pause_s and not self._pacer.put_off):
             return []
-        free = self._pacer.limit - len(self._tasks)
-        lease_s = self._tools.timing.lease_s
-        return await self._in_thread(lambda: self._queue.claim(self._session.worker_id, self._run_id, free, lease_s))
+        free, lease_s = self._pacer.limit - len(self._tasks), self._tools.timing.lease_s
+        claim = await self._in_thread(lambda: self._queue.claim(self._session.worker_id, self._run_id, free, lease_s))
+        self._claimed_at, self._claim_found_rows = time.monotonic(), bool(claim)
+        self._claim_pause_s = CLAIM_BEAT_S if claim else LONGEST_IDLE_S
+        return claim
 
     def _start(self, claim: Claimed) -> None:
         self._session.hold(self._queue, claim.held)
@@ -183,14 +195,15 @@ class ExtractWorker:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
+        self._claim_pause_s = CLAIM_BEAT_S  # its row may be in the queue again
         self._wake.set()
         if not task.cancelled() and (error := task.exception()):
             log.error("a row was left to its lease: the ledger could not be written", exc_info=error)
 
-    async def _wait_for_change(self, longest_s: float | None) -> None:
+    async def _wait_for_change(self, longest_s: float) -> None:
         self._wake.clear()
         try:
-            async with asyncio.timeout(longest_s):
+            async with asyncio.timeout(None if longest_s == math.inf else longest_s):
                 await self._wake.wait()
         except TimeoutError:
             pass

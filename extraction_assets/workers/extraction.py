@@ -10,6 +10,7 @@ from extraction_assets.workers.tools import Tools
 from extraction_core.batches import BatchState
 from extraction_core.collection import Collection
 from resources.extraction.access import Access
+from resources.extraction.sdk import load_sdk
 
 
 def extract(  # noqa: PLR0913, PLR0917 - what a worker is made of
@@ -22,7 +23,7 @@ def extract(  # noqa: PLR0913, PLR0917 - what a worker is made of
     """
     by_batch = collection.settings.mode == "batch"
     if by_batch or tools.ledger.batches.of_run(run_id, BatchState.ENDED):
-        # the SDK takes seconds to load: only who calls pays for it
+        load_sdk()  # takes seconds: only who calls pays for it
         from extraction_assets.workers.batch_pass import BatchPass  # noqa: PLC0415
 
         batch_pass = BatchPass(tools, session, collection, access, run_id, stop)
@@ -32,6 +33,7 @@ def extract(  # noqa: PLR0913, PLR0917 - what a worker is made of
             return stopped
 
     async def call_by_call() -> ExtractOutcome:
+        load_sdk()
         from resources.extraction.realtime import RealtimeProvider  # noqa: PLC0415 - as above
 
         provider = RealtimeProvider(

@@ -1,12 +1,14 @@
 """Doing for many what each of them asks for alone: what is asked while a slice is at work makes up the next one.
 
-So nobody waits for company, and under load a slice is as large as the work before it was long. It turns one commit per
-row and step into one per slice, which is most of what a document costs.
+It turns one commit per row and step into one per slice, which is most of what a document costs. Slices begin at most
+every :data:`BEAT_S`: whoever asks alone is served at once, and under load a slice has company at the price of a wait
+that is nothing beside a call.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, Protocol, TypeVar
 
@@ -16,6 +18,8 @@ Answer = TypeVar("Answer")
 
 MOST = 100
 """Requests of one slice: other writers of the ledger get through between two."""
+BEAT_S = 0.02
+"""From the beginning of one slice to that of the next, unless the next is full already."""
 
 
 class InThread(Protocol):
@@ -34,12 +38,16 @@ class Slices(Generic[Asked, Answer]):
             raised where that one was asked for. When it raises, each request is tried once more by itself, so that one
             of them never costs a neighbour; so it must bear to be repeated.
         in_thread: runs it.
+        most: requests of one slice.
     """
 
-    def __init__(self, work: Callable[[Sequence[Asked]], Sequence[Answer | Exception]], in_thread: InThread) -> None:
-        self._work, self._in_thread = work, in_thread
+    def __init__(
+        self, work: Callable[[Sequence[Asked]], Sequence[Answer | Exception]], in_thread: InThread, most: int = MOST
+    ) -> None:
+        self._work, self._in_thread, self._most = work, in_thread, most
         self._waiting: list[tuple[Asked, asyncio.Future[Answer]]] = []
         self._worker: asyncio.Task[None] | None = None
+        self._begun_s = -math.inf
 
     async def ask(self, request: Asked) -> Answer:
         """Have a request done with the next slice. It is done even when who asked does not wait for it any more."""
@@ -56,7 +64,8 @@ class Slices(Generic[Asked, Answer]):
 
     async def _empty(self) -> None:
         while self._waiting:
-            part, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
+            await self._keep_time()
+            part, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
             try:
                 answers = await self._do([request for request, _ in part])
             except BaseException as error:  # noqa: BLE001 - raised where it was asked for
@@ -68,6 +77,14 @@ class Slices(Generic[Asked, Answer]):
                     future.set_exception(answer)
                 else:
                     future.set_result(answer)
+
+    async def _keep_time(self) -> None:
+        """Wait for the next beat, so that a busy step is done for several at a time."""
+        loop = asyncio.get_running_loop()
+        wait_s = self._begun_s + BEAT_S - loop.time()
+        if wait_s > 0 and len(self._waiting) < self._most:
+            await asyncio.sleep(wait_s)
+        self._begun_s = loop.time()
 
     async def _do(self, requests: Sequence[Asked]) -> Sequence[Answer | BaseException]:
         try:

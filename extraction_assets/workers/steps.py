@@ -6,20 +6,42 @@ answer before anything is derived from it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+from extraction_assets.workers.asking import Ready, RequestSize
+from extraction_assets.workers.loading import NotLoaded
 from extraction_assets.workers.row_end import RowEnd
 from extraction_assets.workers.slices import InThread, Slices
 from extraction_assets.workers.tools import Tools
 from extraction_core.calls import CallFailed
-from resources.ledger.attempts import Answer, Opening, Order
+from extraction_core.shares import SHARES
+from resources.ledger.attempts import Answer, AttemptPlan, Opening, Order
 from resources.recorder import Recording
 
-PLACERS = 4
+PLACERS = SHARES
 """Files written and synced at a time: each waits for the disk."""
+PREPARED_AT_ONCE = 8
+"""Requests may be megabytes: the first calls should not wait until the last ones are made."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """A request that may be sent, how large it is, and what is written down of its attempt."""
+
+    ready: Ready
+    size: RequestSize
+    plan: AttemptPlan
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preparation:
+    """A request that is to be made: ``make`` takes the parse run's row, or None when there is none."""
+
+    parse_run_id: int | None
+    make: Callable[[Mapping[str, Any] | None], Prepared | NotLoaded]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +57,7 @@ class Steps:
     """The sliced steps of one event loop; close them when nothing asks any more.
 
     Attributes:
-        parse_run: parse run id -> its row, or None.
+        prepare: makes requests out of parse runs.
         open: opens attempts.
         keep: keeps answers, by the tokens of their attempts.
         derive: judges kept answers, writes files and rows; gives back why one cannot be used.
@@ -44,20 +66,21 @@ class Steps:
     def __init__(self, tools: Tools, max_attempts: int, in_thread: InThread) -> None:
         self._tools, self._max_attempts = tools, max_attempts
         self._placers = ThreadPoolExecutor(PLACERS, thread_name_prefix="place")
-        self.parse_run = Slices[int, Mapping[str, Any] | None](self._parse_runs, in_thread)
+        self.prepare = Slices[Preparation, Prepared | NotLoaded](self._prepare, in_thread, PREPARED_AT_ONCE)
         self.open = Slices[Order, Opening](self._open, in_thread)
         self.keep = Slices[tuple[str, Answer], None](self._keep, in_thread)
         self.derive = Slices[Derivation, CallFailed | None](self._derive, in_thread)
 
     async def close(self) -> None:
         """Wait for what was asked for and not waited for: an answer that was paid for is kept whoever was cut off."""
-        for one in (self.parse_run, self.open, self.keep, self.derive):
+        for one in (self.prepare, self.open, self.keep, self.derive):
             await one.drain()
         self._placers.shutdown()
 
-    def _parse_runs(self, ids: Sequence[int]) -> list[Mapping[str, Any] | None]:
-        rows = self._tools.ledger.parses.get_all(set(ids))
-        return [rows.get(one) for one in ids]
+    def _prepare(self, preparations: Sequence[Preparation]) -> list[Prepared | NotLoaded]:
+        ids = {one.parse_run_id for one in preparations if one.parse_run_id is not None}
+        parses = self._tools.ledger.parses.get_all(ids) if ids else {}
+        return [one.make(parses.get(one.parse_run_id or 0)) for one in preparations]
 
     def _open(self, orders: Sequence[Order]) -> list[Opening]:
         return self._tools.ledger.attempts.open_all(orders, self._max_attempts)

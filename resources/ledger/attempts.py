@@ -8,7 +8,6 @@ comes late was paid for all the same and is never lost.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any
@@ -17,13 +16,13 @@ import sqlalchemy as sa
 
 from extraction_core.causes import Cause
 from extraction_core.failpoints import Failpoint
-from extraction_core.pricing import PRICES_VERSION, TokenUsage
 from extraction_core.states import AttemptStatus
+from resources.ledger.answers import Answer, keep_answers
 from resources.ledger.engine import LedgerEngine
 from resources.ledger.finalization import keep_runs_from_closing, rederive_cost
 from resources.ledger.openings import AttemptPlan, KeptAnswer, NotOpened, Opened, Opening, Order, open_all
 from resources.ledger.queue import Held
-from resources.ledger.spending import IS_ABANDONED, IS_OPEN
+from resources.ledger.spending import IS_OPEN
 from resources.ledger.tables import attempts, extraction_results
 from resources.ledger.types import ExactDecimal, literal, now_ms
 
@@ -31,22 +30,6 @@ __all__ = ["Answer", "AttemptPlan", "Attempts", "KeptAnswer", "NotOpened", "Open
 
 RESULT = extraction_results.c
 ATTEMPT = attempts.c
-ANSWER_COLUMNS = (
-    "response", "request_id", "served_model", "stop_reason", "input_tokens", "cache_write_5m_tokens",
-    "cache_write_1h_tokens", "cache_read_tokens", "output_tokens", "cost_usd", "prices",
-)  # fmt: skip
-
-
-@dataclass(frozen=True, kw_only=True)
-class Answer:
-    """A provider's answer as it is kept. ``cost_usd`` is None when the price is not known."""
-
-    response: str
-    request_id: str | None
-    served_model: str | None
-    stop_reason: str | None
-    usage: TokenUsage | None
-    cost_usd: Decimal | None
 
 
 class Attempts:
@@ -73,25 +56,7 @@ class Attempts:
         Returns:
             How many were kept; the others' attempts were closed before.
         """
-        values: dict[str, Any] = {name: sa.bindparam(f"new_{name}") for name in ANSWER_COLUMNS}
-        statement = (
-            sa.update(attempts)
-            .where(ATTEMPT.token == sa.bindparam("of_token"), sa.or_(IS_OPEN, IS_ABANDONED))
-            .values(status=literal(AttemptStatus.ANSWERED), closed_ms=now_ms(), **values)
-        )
-        rows = [
-            {"of_token": token, **{f"new_{column}": value for column, value in answer_values(answer).items()}}
-            for token, answer in answers.items()
-        ]
-
-        def transaction(connection: sa.Connection) -> int:
-            runs = keep_runs_from_closing(connection, ATTEMPT.token.in_(list(answers)))
-            kept = connection.execute(statement, rows).rowcount
-            for run_id in runs:
-                rederive_cost(connection, run_id)
-            return kept
-
-        return self._engine.write(transaction, Failpoint.COMMIT_ATTEMPT_CLOSE) if rows else 0
+        return keep_answers(self._engine, answers)
 
     def failed(  # noqa: PLR0913 - one column each
         self, attempt_id: int, token: str, *, cause: Cause, message: str, counted: bool, request_id: str | None
@@ -150,24 +115,6 @@ class Attempts:
             return run_id is not None
 
         return self._engine.write(transaction, Failpoint.COMMIT_ATTEMPT_CLOSE)
-
-
-def answer_values(answer: Answer) -> dict[str, Any]:
-    """Return the columns that keep an answer."""
-    usage = answer.usage
-    return {
-        "response": answer.response,
-        "request_id": answer.request_id,
-        "served_model": answer.served_model,
-        "stop_reason": answer.stop_reason,
-        "input_tokens": usage.input_tokens if usage else None,
-        "cache_write_5m_tokens": usage.cache_write_5m_tokens if usage else None,
-        "cache_write_1h_tokens": usage.cache_write_1h_tokens if usage else None,
-        "cache_read_tokens": usage.cache_read_tokens if usage else None,
-        "output_tokens": usage.output_tokens if usage else None,
-        "cost_usd": answer.cost_usd,
-        "prices": PRICES_VERSION,
-    }
 
 
 def judged(attempt_id: int, verdict: str) -> sa.Update:

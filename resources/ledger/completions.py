@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, wait
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from extraction_core.failpoints import Failpoint
+from extraction_core.shares import in_shares
 from extraction_core.states import RowStatus
 from resources.ledger.attempts import judged_all
 from resources.ledger.engine import LedgerEngine
@@ -110,10 +111,7 @@ def _publish(won: Sequence[Completed], threads: Executor | None) -> None:
         for one in won:
             one.publish()
         return
-    placed = [threads.submit(one.publish) for one in won]
-    wait(placed)  # all of them, before a failure of one rolls the rows back
-    for one in placed:
-        one.result()
+    in_shares(threads, lambda one: one.publish(), won)
 
 
 @lru_cache(2)

@@ -29,6 +29,14 @@ from resources.ledger.types import AnySelect, ExactDecimal, literal, now_ms
 RESULT = extraction_results.c
 ATTEMPT = attempts.c
 RUN = extraction_runs.c
+COLUMNS: Mapping[str, sa.types.TypeEngine[Any]] = {
+    **HELD_COLUMNS,
+    "token": sa.Text(),
+    "model": sa.Text(),
+    "max_output_tokens": sa.BigInteger(),
+    "reserved_usd": ExactDecimal(),
+    "second_try": sa.Text(),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,31 +195,17 @@ def _insert(connection: sa.Connection, orders: Sequence[Order]) -> dict[str, int
     return {row[0]: row[1] for row in rows}
 
 
-def _columns(*, postgres: bool) -> dict[str, sa.types.TypeEngine[Any]]:
-    return {
-        **HELD_COLUMNS,
-        "token": sa.Text(),
-        "model": sa.Text(),
-        "max_output_tokens": sa.BigInteger(),
-        # as it is stored: SQLite hands the row set through as JSON
-        "reserved_usd": sa.Numeric(38, 12) if postgres else sa.BigInteger(),
-        "second_try": sa.Text(),
-    }
-
-
 def _arguments(connection: sa.Connection, orders: Sequence[Order]) -> dict[str, Any]:
     def row(held: Held, plan: AttemptPlan) -> tuple[Any, ...]:
-        reserved = ExactDecimal().process_bind_param(plan.reserved_usd, connection.dialect)
-        return (*held, plan.token, plan.model, plan.max_output_tokens, reserved, plan.second_try)
+        return (*held, plan.token, plan.model, plan.max_output_tokens, plan.reserved_usd, plan.second_try)
 
     rows = [row(order.held, order.plan) for order in orders]
-    postgres = is_postgres(connection)
-    return row_set_arguments(_columns(postgres=postgres), rows, postgres=postgres)
+    return row_set_arguments(COLUMNS, rows, postgres=is_postgres(connection))
 
 
 def _given(postgres: bool) -> tuple[sa.FromClause, sa.ColumnElement[bool]]:  # noqa: FBT001 - as its callers
     """Return the orders as a row source, and what joins them to the rows that are still held."""
-    given = row_set(_columns(postgres=postgres), postgres=postgres)
+    given = row_set(COLUMNS, postgres=postgres)
     held = sa.and_(
         RESULT.result_id == given.c.row_id,
         RESULT.generation == given.c.generation,

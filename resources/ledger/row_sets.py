@@ -1,19 +1,21 @@
 """Many rows in one statement: the only place where the two databases spell a set of rows differently.
 
 PostgreSQL takes one array per column (``unnest``), SQLite one JSON text (``json_each``). Either way the statement's
-text does not depend on the number of rows, so it is prepared once.
+text does not depend on the number of rows, so it is prepared once. The column types of :mod:`resources.ledger.types`
+are kept: their values pass through as the tables keep them.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql
+from sqlalchemy.dialects import postgresql, sqlite
 
 ColumnTypes = Mapping[str, sa.types.TypeEngine[Any]]
+_SQLITE = sqlite.dialect()
 
 
 def row_set(columns: ColumnTypes, *, postgres: bool) -> sa.FromClause:
@@ -37,7 +39,16 @@ def row_set_arguments(columns: ColumnTypes, rows: Sequence[Sequence[Any]], *, po
     """Return the parameters that feed a row set."""
     if postgres:
         return {f"given_{name}": [row[position] for row in rows] for position, name in enumerate(columns)}
-    return {"given_rows": json.dumps([list(row) for row in rows])}
+    storing = [_storing(kind) for kind in columns.values()]
+    stored = [[store(value) for store, value in zip(storing, row, strict=True)] for row in rows]
+    return {"given_rows": json.dumps(stored)}
+
+
+def _storing(kind: sa.types.TypeEngine[Any]) -> Callable[[Any], Any]:
+    """What the database's driver would be handed through a parameter of its own."""
+    if not isinstance(kind, sa.types.TypeDecorator):
+        return lambda value: value
+    return lambda value: kind.process_bind_param(value, _SQLITE)
 
 
 def is_postgres(connection: sa.Connection) -> bool:

@@ -19,7 +19,8 @@ from extraction_core.causes import Cause
 from extraction_core.failpoints import Failpoint
 from extraction_core.fingerprints import sha256_hex
 from extraction_core.states import AttemptStatus, RowStatus
-from resources.ledger.attempts import Answer, answer_values, result_cost
+from resources.ledger.answers import Answer, answer_values
+from resources.ledger.attempts import result_cost
 from resources.ledger.engine import LedgerEngine
 from resources.ledger.row_sets import is_postgres
 from resources.ledger.spending import IS_ABANDONED, IS_OPEN

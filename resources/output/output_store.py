@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from extraction_core.errors import OutputPathError
@@ -39,6 +40,15 @@ class OutputStore:
             message = f"{self.root / path} differs in case alone from {other}, of which the file system takes no notice"
             raise OutputPathError(message)
         return staged
+
+    def make_folders(self, collection: str, document_keys: Iterable[str]) -> None:
+        """Make the folders of many results ahead of :meth:`stage`, which would sync their parent once for each.
+
+        Raises:
+            OutputStoreError: nothing can be written any more.
+            ValueError: a document key leads outside the root.
+        """
+        atomic_write.make_folders(self.root / output_path(collection, key).parent for key in document_keys)
 
     def relative(self, collection: str, document_key: str) -> str:
         """Return a result's path relative to the root, as the ledger keeps it."""

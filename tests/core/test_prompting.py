@@ -18,7 +18,6 @@ from extraction_core.prompting import (
     build_request,
     fenced,
     prompt_bytes,
-    system_prompt,
     token_bounds,
 )
 
@@ -60,7 +59,7 @@ def test_document_and_instructions_stand_apart() -> None:
 
 
 def test_the_prompt_holds_the_whole_schema_readably() -> None:
-    assert '"größe"' in system_prompt(QUESTION)
+    assert '"größe"' in QUESTION.system_prompt
 
 
 def test_the_enforced_schema_is_sent_as_the_output_format() -> None:
@@ -134,4 +133,4 @@ def test_a_file_stands_alone_in_a_block_of_its_kind(media_type: str, kind: str) 
     (block,) = request["messages"][0]["content"]
     assert block == {"type": kind, "source": {"type": "base64", "media_type": media_type, "data": "AAAA"}}
     assert request["system"] == build_request(QUESTION, DOCUMENT)["system"]
-    assert prompt_bytes(request) == len(system_prompt(QUESTION).encode())
+    assert prompt_bytes(request) == len(QUESTION.system_prompt.encode())

@@ -109,6 +109,26 @@ def test_a_failed_sync_of_the_folder_is_told_and_leaves_one_whole_file(target: P
     assert names(target.parent) == [target.name]
 
 
+def test_folders_that_are_made_together_are_there_for_each_and_a_bad_one_costs_no_other(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(OLD)
+    good = [tmp_path / "new" / name for name in ("one", "two")]
+    atomic_write.make_folders([good[0], tmp_path / "file" / "below", good[1]])
+    assert all(folder.is_dir() for folder in good)
+    with pytest.raises(OutputPathError):
+        atomic_write.stage(tmp_path / "file" / "below" / "extraction.json", NEW)
+
+
+def test_the_folders_of_a_slice_are_synced_by_one_sync_of_their_parent(tmp_path: Path) -> None:
+    code = (
+        "import pathlib, sys; from resources.output import atomic_write as a; opened = [];"
+        "sys.addaudithook(lambda event, args: opened.append(args[0]) if event == 'open' else None);"
+        "a.make_folders(pathlib.Path(sys.argv[1]) / str(n) for n in range(9));"
+        "print(*map(str, opened), sep='\\n')"
+    )
+    told = subprocess.run([sys.executable, "-c", code, tmp_path / "new"], check=True, capture_output=True, text=True)
+    assert sorted(told.stdout.split()) == [str(tmp_path), str(tmp_path / "new")]
+
+
 def test_a_staged_file_changes_nothing_until_it_is_published(target: Path) -> None:
     staged = atomic_write.stage(target, NEW)
     assert target.read_bytes() == OLD

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from extraction_assets.workers.slices import MOST, Slices
+from extraction_assets.workers.slices import BEAT_S, MOST, Slices
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -69,3 +69,30 @@ def test_what_was_asked_for_is_done_although_who_asked_was_cut_off() -> None:
     work = Doubling()
     asyncio.run(cut_off(work))
     assert work.slices == [[5]]
+
+
+def test_a_step_that_is_busy_keeps_the_time_and_one_that_is_not_is_done_at_once() -> None:
+    async def one_after_another(work: Doubling) -> tuple[float, float]:
+        slices, loop = Slices[int, int](work, in_thread), asyncio.get_running_loop()
+        begun = loop.time()
+        await slices.ask(1)
+        alone_s = loop.time() - begun
+        second, third = asyncio.ensure_future(slices.ask(2)), asyncio.ensure_future(slices.ask(3))
+        await asyncio.gather(second, third)
+        return alone_s, loop.time() - begun
+
+    work = Doubling()
+    alone_s, all_s = asyncio.run(one_after_another(work))
+    assert work.slices == [[1], [2, 3]]
+    assert alone_s < all_s
+    assert all_s >= BEAT_S
+
+
+def test_a_slice_is_no_larger_than_its_step_allows() -> None:
+    async def many(work: Doubling) -> None:
+        slices = Slices[int, int](work, in_thread, most=2)
+        await asyncio.gather(*map(slices.ask, range(1, 6)))
+
+    work = Doubling()
+    asyncio.run(many(work))
+    assert work.slices == [[1, 2], [3, 4], [5]]

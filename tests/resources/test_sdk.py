@@ -1,0 +1,32 @@
+"""The SDK is loaded with the collector at rest, which goes on afterwards and passes over what is loaded."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+SEEN = """
+import gc, sys
+{before}
+passes = []
+gc.callbacks.append(lambda phase, _: passes.append(phase))
+from resources.extraction.sdk import load_sdk
+passes.clear()
+load_sdk()
+print(len(passes), gc.isenabled(), gc.get_freeze_count() > 100_000, "anthropic" in sys.modules)
+frozen = gc.get_freeze_count()
+kept = [[] for _ in range(5)]
+load_sdk()
+print(gc.get_freeze_count() == frozen)
+"""
+
+
+@pytest.mark.parametrize(("before", "enabled"), [("", True), ("gc.disable()", False)], ids=["on", "off"])
+def test_nothing_is_collected_while_it_loads_and_the_collector_is_as_it_was_afterwards(
+    before: str, *, enabled: bool
+) -> None:
+    code = SEEN.format(before=before)
+    told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+    assert told == ["0", str(enabled), "True", "True", "True"]

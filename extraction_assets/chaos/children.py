@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 from multiprocessing.connection import Connection
 
-from extraction_assets.chaos.place import NAME, TIMING, Place
+from extraction_assets.chaos.doom import Doom
+from extraction_assets.chaos.place import NAME, Place
 from extraction_assets.chaos.plan import Fate
 from extraction_assets.sensor_targets import sensor_target
 from extraction_assets.workers.orders import Order
 from extraction_assets.workers.set_run import SetRun
 from extraction_assets.workers.tools import build_tools
-from extraction_core.failpoints import Failpoint
 from extraction_core.states import Select
 from resources.ledger import Ledger
 from sensors.batch_poller import request_collecting
@@ -37,48 +36,19 @@ PRELOADED = [
 ]
 
 
-FROZEN_S = TIMING.lease_s + 5.0
-"""Long enough for the sweeper to find the leases over, and for somebody else to do the work."""
-
-
-class Doom:
-    """Failpoints at which a process kills or freezes itself, if that is its fate.
-
-    Args:
-        fate: which, and when.
-        place: where a frozen process leaves a mark, to be counted.
-    """
-
-    def __init__(self, fate: Fate, place: Place) -> None:
-        self._name, self._left, self._freezes = fate.failpoint, fate.on_pass, fate.freezes
-        self._place = place
-
-    def __call__(self, name: Failpoint) -> None:
-        """Count the passes of the failpoint that is meant."""
-        if name == self._name:
-            self._left -= 1
-            if self._left == 0 and self._freezes:
-                self._freeze()
-            elif self._left == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    def _freeze(self) -> None:
-        with self._place.frozen.open("a") as marks:
-            marks.write("frozen\n")
-        subprocess.Popen(["sh", "-c", f"sleep {FROZEN_S}; kill -CONT {os.getpid()}"])  # noqa: S607 - the system's
-        os.kill(os.getpid(), signal.SIGSTOP)
-
-
 def work(place: Place, fate: Fate, partition_key: str, dagster_run_id: str | None) -> None:
     """Do one pass over a document set, as the run that a sensor asked for does."""
     _begin(place)
-    tools, collection = build_tools(place.environment, Doom(fate, place)), place.collection()
+    doom = Doom(fate, place)
+    tools, collection = build_tools(place.environment, doom), place.collection()
+    doom.engine = tools.ledger.engine
     document_set = tools.ledger.documents.find_set(NAME, partition_key)
     if document_set is None:
         raise LookupError(partition_key)
     order = Order(select=Select.DUE, dagster_run_id=dagster_run_id)
     SetRun(tools, collection, document_set, order, lambda _line: None).run()
     tools.close()
+    place.lives.ends()
 
 
 def tick(place: Place, fate: Fate, launches: Connection) -> None:

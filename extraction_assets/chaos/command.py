@@ -10,8 +10,9 @@ from pathlib import Path
 
 import click
 
+from extraction_assets.chaos.outcome import Outcome, TrialOptions
 from extraction_assets.chaos.proof import is_clean, table
-from extraction_assets.chaos.trial import Outcome, TrialOptions, run_trial, say_on_stderr
+from extraction_assets.chaos.run import run_trial, say_on_stderr
 from extraction_assets.local import end_on_terminate
 
 LARGEST_SEED = 2**31

@@ -55,6 +55,7 @@ class Child:
 
     process: ForkServerProcess
     fate: Fate
+    partition_key: str | None = None
     begun: float = field(default_factory=time.monotonic)
     dagster_run_id: str | None = None
     launches: Receiver | None = None
@@ -66,9 +67,16 @@ class Child:
 
     def kill(self) -> None:
         """End it as the kernel does, if it is still there; a frozen one too."""
+        self._send(signal.SIGKILL)
+
+    def wake(self) -> None:
+        """Let it go on, if it is frozen."""
+        self._send(signal.SIGCONT)
+
+    def _send(self, number: signal.Signals) -> None:
         if self.process.pid is not None:
             with suppress(ProcessLookupError):
-                os.kill(self.process.pid, signal.SIGKILL)
+                os.kill(self.process.pid, number)
 
 
 class Crew:
@@ -87,8 +95,8 @@ class Crew:
 
     @property
     def workers(self) -> int:
-        """How many workers are alive."""
-        return sum(child.launches is None for child in self.children)
+        """How many workers are alive but for those who freeze, who must not keep others from taking over."""
+        return sum(child.launches is None and not child.fate.freezes for child in self.children)
 
     @property
     def is_ticking(self) -> bool:
@@ -99,7 +107,11 @@ class Crew:
         """Start a pass over a document set; one that no Dagster run stands for is somebody else's."""
         run_id = self._begin_run(partition_key) if as_dagster_run else None
         process = self._start(work, self._place, fate, partition_key, run_id)
-        self.children.append(Child(process=process, fate=fate, dagster_run_id=run_id))
+        self.children.append(Child(process=process, fate=fate, partition_key=partition_key, dagster_run_id=run_id))
+
+    def sleepers(self, partition_key: str) -> list[Child]:
+        """Return who is frozen in a set, or will be."""
+        return [child for child in self.children if child.partition_key == partition_key and child.fate.freezes]
 
     def start_tick(self, fate: Fate) -> None:
         """Start a tick of sweeper and poller."""
@@ -135,6 +147,7 @@ class Crew:
                 asked = [*(asked or []), *_received(child.launches)] if code == 0 else asked
             elif child.dagster_run_id and code != -signal.SIGKILL:
                 self._end_run(child.dagster_run_id, succeeded=code == 0)
+                self._wake_before(child)
             child.process.close()
         return asked
 
@@ -144,6 +157,12 @@ class Crew:
             child.kill()
         for child in self.children:
             child.process.join()
+
+    def _wake_before(self, successor: Child) -> None:
+        """Who was launched after a sleeper has done its work: now it may find out."""
+        for sleeper in self.sleepers(successor.partition_key or ""):
+            if sleeper.begun < successor.begun:
+                sleeper.wake()
 
     def _start(self, target: Callable[..., None], *arguments: Any) -> ForkServerProcess:
         process = _CONTEXT.Process(target=target, args=arguments, daemon=True)

@@ -9,6 +9,7 @@ from typing import Any
 
 import dagster as dg
 
+from extraction_assets.chaos.lives import Lives
 from extraction_assets.workers.prepare import scan
 from extraction_assets.workers.tools import build_tools
 from extraction_core.collection import Collection, CollectionFile
@@ -59,9 +60,9 @@ class Place:
         return self.folder / "processes.log"
 
     @property
-    def frozen(self) -> Path:
-        """A line for each process that was frozen."""
-        return self.folder / "frozen.log"
+    def lives(self) -> Lives:
+        """Who was frozen, and who ended in order."""
+        return Lives(self.folder / "lives.jsonl")
 
     @property
     def source(self) -> Path:
@@ -97,9 +98,9 @@ class Place:
                 HOME_VARIABLE: str(self.environment.home),
                 LEDGER_VARIABLE: self.ledger_url,
                 "ANTHROPIC_BASE_URL": self.provider_url,
-                "ANTHROPIC_API_KEY": "no-key-is-needed-by-the-sandbox",
             }
         )
+        self.lives.begin()
 
     def add_documents(self, first: int, count: int) -> None:
         """Write documents and register them, as the inbox does."""

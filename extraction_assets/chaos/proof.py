@@ -12,17 +12,20 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from extraction_assets.chaos.lives import Lives, Sleep
 from extraction_assets.chaos.place import NAME, Place
-from extraction_assets.chaos.provider import Billed, Provider
+from extraction_assets.chaos.provider import Billed, Call, Provider
 from extraction_assets.workers.tools import Tools, build_tools
+from extraction_core.failpoints import Failpoint
 from extraction_core.states import AttemptStatus
 from resources.ledger.audit import broken_promises, charges
-from resources.ledger.trials import witnessed
+from resources.ledger.trials import TAKEN, witnessed
 from resources.output.atomic_write import PREFIX
 
 TITLES = {
     "documents_lost": "documents lost",
     "terminal_twice": "results terminal more than once",
+    "taken_early": "results taken from a holder whose lease was not over",
     "torn_files": "files torn or unlike their hash",
     "stray_temp_files": "stray temp files after the start-up sweep",
     "paid_again": "answers received and paid again",
@@ -44,16 +47,19 @@ def violations(place: Place, provider: Provider, documents: int) -> dict[str, An
     """
     tools = build_tools(place.environment)
     try:
-        promises = broken_promises(tools.ledger.engine)
-        money = _money(charges(tools.ledger.engine), provider.billed())
+        promises, seen = broken_promises(tools.ledger.engine), Counter(witnessed(tools.ledger.engine))
+        taken = seen.pop(TAKEN, 0)
+        attempts = charges(tools.ledger.engine)
+        money, forgotten = _money(attempts, provider.billed()), _forgotten(attempts, provider.calls(), place.lives)
         return {
             "documents_lost": promises["unfinished"] + abs(documents - _registered(tools)),
-            "terminal_twice": promises["completed_twice"] + sum(witnessed(tools.ledger.engine).values()),
+            "terminal_twice": promises["completed_twice"] + seen.total(),
+            "taken_early": taken,
             "torn_files": _torn_files(tools),
             "stray_temp_files": _stray_temp_files(tools),
             "paid_again": promises["paid_again"],
             **money,
-            "unaccounted": money["unaccounted"] + promises["unbacked"],
+            "unaccounted": money["unaccounted"] + promises["unbacked"] + forgotten,
             "open_attempts": promises["open_attempts"],
             "open_runs": promises["open_runs"],
             "unbalanced": promises["unbalanced"] + promises["wrong_sums"],
@@ -114,10 +120,12 @@ def _money(attempts: Sequence[Mapping[str, Any]], billed: Sequence[Billed]) -> d
         abs((row["cost_usd"] or Decimal(0)) - (bill[key].cost_usd if key in bill else Decimal(0)))
         for key, row in answered.items()
     ]
-    unanswered = [one for one in billed if one.key not in answered]
+    unanswered = [one for one in bill.values() if one.key not in answered]
+    billed_again = len(billed) - len(bill)
     return {
         "cost_difference_usd": f"{sum(differences, Decimal(0)):f}",
-        "unaccounted": _unaccounted_batched(attempts, unanswered)
+        "unaccounted": billed_again
+        + _unaccounted_batched(attempts, unanswered)
         + _unaccounted_calls(attempts, unanswered, answered, bill),
     }
 
@@ -145,3 +153,20 @@ def _unaccounted_calls(
     without_answer = sum(unknown[key] for key in set(unknown) - set(document_of.values()))
     known = sum(max(0, count - unknown[key]) for key, count in lost.items() if key is not None)
     return known + max(0, lost[None] - without_answer)
+
+
+def _forgotten(attempts: Sequence[Mapping[str, Any]], calls: Sequence[Call], lives: Lives) -> int:
+    """Count those who were frozen with an answer in hand, woke up and ended in order, and kept none.
+
+    The provider's log does not tell which of a process's answers it was. Where a fault met one of them, it may have
+    been no answer at all.
+    """
+    closed_ms = {row["request_id"]: row["closed_ms"] for row in attempts if row["status"] == AttemptStatus.ANSWERED}
+
+    def kept_none(sleep: Sleep) -> bool:
+        asked = [one for one in calls if one.key_fingerprint == sleep.key_fingerprint and one.at_s < sleep.begun_s]
+        kept = [one for one in asked if closed_ms.get(one.request_id, 0) >= sleep.woke_ms]
+        return all(one.well for one in asked) and not kept
+
+    answered = [one for one in lives.recovered() if one.failpoint == Failpoint.PROVIDER_ANSWERED]
+    return sum(map(kept_none, answered))

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
+from http import HTTPStatus
 from typing import Any
 from urllib.request import ProxyHandler, Request, build_opener
 
 TIMEOUT_S = 60.0
+FOREIGN = "somebody-else-"
+"""What custom ids begin with that are somebody else's, who has the same key."""
+AS_A_CLIENT = {"x-api-key": "no-key", "anthropic-version": "2023-06-01", "content-type": "application/json"}
 _DIRECT = build_opener(ProxyHandler({}))
 
 
@@ -21,6 +27,16 @@ class Billed:
     document_sha256: str
     cost_usd: Decimal
     batched: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """One realtime request as the provider's log has it. ``well``: it was answered, and no fault met it."""
+
+    request_id: str
+    key_fingerprint: str
+    at_s: float
+    well: bool
 
 
 class Provider:
@@ -49,20 +65,46 @@ class Provider:
         """Move the clock of the batches forward."""
         self._ask("POST", "clock", {"advance_s": seconds})
 
+    def add_batch(self, model: str, custom_ids: Sequence[str]) -> None:
+        """Make a batch, as anybody with the same key may, unless a fault that is due meets it."""
+        asked = {"model": model, "max_tokens": 100, "messages": [{"role": "user", "content": "Model: D1"}]}
+        with suppress(OSError):
+            requests = [{"custom_id": one, "params": asked} for one in custom_ids]
+            self._send("POST", "v1/messages/batches", {"requests": requests})
+
     def billed(self) -> list[Billed]:
-        """Return everything that was billed so far."""
+        """Return everything that was billed so far, but to somebody else."""
         calls = [row for row in self._ask("GET", "requests")["requests"] if row["billed"]]
         batched = [
-            row for batch in self._ask("GET", "batches")["batches"] for row in batch["requests"] if row["billed"]
+            row
+            for batch in self._ask("GET", "batches")["batches"]
+            for row in batch["requests"]
+            if row["billed"] and not row["custom_id"].startswith(FOREIGN)
         ]
         return [
             *(_billed(row, row["request_id"], batched=False) for row in calls),
             *(_billed(row, row["custom_id"], batched=True) for row in batched),
         ]
 
+    def calls(self) -> list[Call]:
+        """Return every request for a message, billed or not."""
+        rows = [row for row in self._ask("GET", "requests")["requests"] if row["path"] == "/v1/messages"]
+        return [
+            Call(
+                request_id=row["request_id"],
+                key_fingerprint=row["api_key_fingerprint"] or "",
+                at_s=datetime.fromisoformat(row["at"]).timestamp(),
+                well=row["status"] == HTTPStatus.OK and row["fault"] is None,
+            )
+            for row in rows
+        ]
+
     def _ask(self, method: str, what: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        return self._send(method, f"_sandbox/{what}", body)
+
+    def _send(self, method: str, path: str, body: Mapping[str, Any] | None) -> dict[str, Any]:
         data = None if body is None else json.dumps(body).encode()
-        request = Request(f"{self.url}/_sandbox/{what}", data=data, method=method)  # noqa: S310 - our own server
+        request = Request(f"{self.url}/{path}", data=data, headers=AS_A_CLIENT, method=method)  # noqa: S310 - our own server
         with _DIRECT.open(request, timeout=TIMEOUT_S) as response:
             return json.load(response)
 

@@ -58,12 +58,13 @@ def is_unused(engine: LedgerEngine) -> bool:
 
 
 def charges(engine: LedgerEngine) -> list[Mapping[str, Any]]:
-    """Return one row per attempt: token, document, request id, status, cost (None: not known), whether in a batch."""
+    """Return a row per attempt: token, document, request id, status, end, cost (None: unknown), whether in a batch."""
     statement = sa.select(
         ATTEMPT.token,
         ATTEMPT.document_id,
         ATTEMPT.request_id,
         ATTEMPT.status,
+        ATTEMPT.closed_ms,
         ATTEMPT.cost_usd,
         ATTEMPT.batch_id.is_not(None).label("batched"),
     ).order_by(ATTEMPT.attempt_id)

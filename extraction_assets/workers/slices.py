@@ -18,7 +18,7 @@ Answer = TypeVar("Answer")
 
 MOST = 100
 """Requests of one slice: other writers of the ledger get through between two."""
-BEAT_S = 0.02
+BEAT_S = 0.05
 """From the beginning of one slice to that of the next, unless the next is full already."""
 
 

@@ -14,11 +14,11 @@ from extraction_core.failpoints import Failpoint
 from extraction_core.pricing import PRICES_VERSION, TokenUsage
 from extraction_core.states import AttemptStatus
 from resources.ledger.engine import LedgerEngine
-from resources.ledger.finalization import keep_runs_from_closing, rederive_cost
+from resources.ledger.finalization import keep_runs_from_closing, rederive_cost, runs_of
 from resources.ledger.row_sets import is_postgres, row_set, row_set_arguments
 from resources.ledger.spending import IS_ABANDONED, IS_OPEN
 from resources.ledger.tables import attempts
-from resources.ledger.types import ExactDecimal, SafeText, literal, now_ms
+from resources.ledger.types import AnySelect, ExactDecimal, SafeText, literal, now_ms
 
 ATTEMPT = attempts.c
 KEPT: Mapping[str, sa.types.TypeEngine[Any]] = {
@@ -54,11 +54,11 @@ def keep_answers(engine: LedgerEngine, answers: Mapping[str, Answer]) -> int:
     rows = [(token, *answer_values(answer).values()) for token, answer in answers.items()]
 
     def transaction(connection: sa.Connection) -> int:
-        runs = keep_runs_from_closing(connection, ATTEMPT.token.in_(list(answers)))
+        closed = keep_runs_from_closing(connection, _runs(), {"tokens": list(answers)})
         postgres = is_postgres(connection)
         arguments = row_set_arguments(COLUMNS, rows, postgres=postgres)
         kept = connection.execute(_keeping(postgres), arguments).rowcount
-        for run_id in runs:
+        for run_id in closed:
             rederive_cost(connection, run_id)
         return kept
 
@@ -81,6 +81,11 @@ def answer_values(answer: Answer) -> dict[str, Any]:
         "cost_usd": answer.cost_usd,
         "prices": PRICES_VERSION,
     }
+
+
+@lru_cache(1)
+def _runs() -> AnySelect:
+    return runs_of(ATTEMPT.token.in_(sa.bindparam("tokens", expanding=True)))
 
 
 @lru_cache(2)

@@ -19,7 +19,7 @@ from extraction_core.failpoints import Failpoint
 from extraction_core.states import AttemptStatus
 from resources.ledger.answers import Answer, keep_answers
 from resources.ledger.engine import LedgerEngine
-from resources.ledger.finalization import keep_runs_from_closing, rederive_cost
+from resources.ledger.finalization import keep_runs_from_closing, rederive_cost, runs_of
 from resources.ledger.openings import AttemptPlan, KeptAnswer, NotOpened, Opened, Opening, Order, open_all
 from resources.ledger.queue import Held
 from resources.ledger.spending import IS_OPEN
@@ -108,9 +108,9 @@ class Attempts:
         )
 
         def transaction(connection: sa.Connection) -> bool:
-            keep_runs_from_closing(connection, ATTEMPT.attempt_id == attempt_id)
+            closed = keep_runs_from_closing(connection, runs_of(ATTEMPT.attempt_id == attempt_id))
             run_id = connection.execute(statement).scalar()
-            if run_id is not None:
+            if run_id in closed:
                 rederive_cost(connection, run_id)
             return run_id is not None
 

@@ -17,7 +17,7 @@ from extraction_core.failpoints import Failpoint
 from extraction_core.states import AttemptStatus, RowStatus, RunStatus
 from resources.ledger.engine import LedgerEngine
 from resources.ledger.tables import ACTIVE, attempts, extraction_results, extraction_runs, message_batches
-from resources.ledger.types import ExactDecimal, literal, now_ms, zero
+from resources.ledger.types import AnySelect, ExactDecimal, literal, now_ms, zero
 
 RUN = extraction_runs.c
 RESULT = extraction_results.c
@@ -43,14 +43,23 @@ def finalize(engine: LedgerEngine, run_id: int) -> Mapping[str, Any] | None:
     return engine.write(transaction, Failpoint.COMMIT_FINALIZE)
 
 
-def keep_runs_from_closing(connection: sa.Connection, which: sa.ColumnElement[bool]) -> list[int]:
-    """Until the transaction ends, hold off the closing of these attempts' runs; others that do so are let through.
+def runs_of(which: sa.ColumnElement[bool]) -> AnySelect:
+    """Return the statement that locks these attempts' runs, for :func:`keep_runs_from_closing`."""
+    theirs = RUN.run_id.in_(sa.select(ATTEMPT.run_id).where(which))
+    return (
+        sa.select(RUN.run_id, RUN.status).where(theirs).order_by(RUN.run_id).with_for_update(read=True, key_share=True)
+    )
+
+
+def keep_runs_from_closing(
+    connection: sa.Connection, runs: AnySelect, arguments: Mapping[str, Any] | None = None
+) -> list[int]:
+    """Until the transaction ends, hold off the closing of runs; others that do so are let through.
 
     Returns:
-        The runs.
+        Those that are closed already, whose cost must be summed anew; the others sum when they close.
     """
-    runs = sa.select(RUN.run_id).where(RUN.run_id.in_(sa.select(ATTEMPT.run_id).where(which))).order_by(RUN.run_id)
-    return list(connection.execute(runs.with_for_update(read=True, key_share=True)).scalars())
+    return [row.run_id for row in connection.execute(runs, arguments) if row.status != RunStatus.OPEN]
 
 
 def rederive_cost(connection: sa.Connection, run_id: int) -> None:

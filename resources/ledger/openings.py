@@ -104,7 +104,8 @@ def open_all(engine: LedgerEngine, orders: Sequence[Order], max_attempts: int) -
 
     def transaction(connection: sa.Connection) -> list[Opening]:
         arguments, postgres = _arguments(connection, by_row), is_postgres(connection)
-        connection.execute(_lock(postgres), arguments).all()
+        if postgres:  # a writer of SQLite is alone from its first statement on
+            connection.execute(_lock(), arguments).all()
         rows = connection.execute(_facts(postgres), arguments).mappings()
         # by claim: of one row there may be an earlier and a later one
         known = {Held(row["result_id"], row["generation"]): row for row in rows}
@@ -214,10 +215,10 @@ def _given(postgres: bool) -> tuple[sa.FromClause, sa.ColumnElement[bool]]:  # n
     return given, held
 
 
-@lru_cache(2)
-def _lock(postgres: bool) -> AnySelect:  # noqa: FBT001 - cached by position
+@lru_cache(1)
+def _lock() -> AnySelect:
     """All openings for one document pass here one after another; in one order, so that two slices cannot deadlock."""
-    given, held = _given(postgres)
+    given, held = _given(postgres=True)
     rows = sa.select(RESULT.result_id).select_from(extraction_results.join(given, held))
     return rows.order_by(RESULT.result_id).with_for_update(of=extraction_results)
 

@@ -154,14 +154,15 @@ def make_folders(folders: Iterable[Path]) -> None:
 
 
 def _make_missing(folder: Path) -> list[Path]:
-    missing: list[Path] = []
-    while not folder.is_dir():
-        missing.append(folder)
-        folder = folder.parent
-    missing.reverse()
-    for one in missing:
-        one.mkdir(exist_ok=True)
-    return missing
+    try:
+        folder.mkdir()
+    except FileExistsError:
+        return []
+    except FileNotFoundError:
+        if folder == folder.parent:
+            raise
+        return [*_make_missing(folder.parent), *_make_missing(folder)]
+    return [folder]
 
 
 def _sync_parents(made: Sequence[Path]) -> None:

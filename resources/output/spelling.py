@@ -6,13 +6,14 @@ without a word. So a result is refused whose path stands on disk in another spel
 
 from __future__ import annotations
 
+import os
 import unicodedata
 from pathlib import Path, PurePosixPath
 
 
 def takes_no_notice_of_case(file: Path) -> bool:
     """Whether a file that is there is found by its name in other letters as well."""
-    return file.with_name(file.name.swapcase()).exists()
+    return os.path.lexists(f"{file.parent}/{file.name.swapcase()}")
 
 
 def other_spelling(root: Path, relative: PurePosixPath) -> PurePosixPath | None:

@@ -158,15 +158,14 @@ def _unaccounted_calls(
 def _forgotten(attempts: Sequence[Mapping[str, Any]], calls: Sequence[Call], lives: Lives) -> int:
     """Count those who were frozen with an answer in hand, woke up and ended in order, and kept none.
 
-    The provider's log does not tell which of a process's answers it was. Where a fault met one of them, it may have
-    been no answer at all.
+    The provider's log does not tell which of a process's answers it was.
     """
     closed_ms = {row["request_id"]: row["closed_ms"] for row in attempts if row["status"] == AttemptStatus.ANSWERED}
 
     def kept_none(sleep: Sleep) -> bool:
         asked = [one for one in calls if one.key_fingerprint == sleep.key_fingerprint and one.at_s < sleep.begun_s]
         kept = [one for one in asked if closed_ms.get(one.request_id, 0) >= sleep.woke_ms]
-        return all(one.well for one in asked) and not kept
+        return not kept
 
     answered = [one for one in lives.recovered() if one.failpoint == Failpoint.PROVIDER_ANSWERED]
     return sum(map(kept_none, answered))

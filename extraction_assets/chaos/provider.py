@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from http import HTTPStatus
 from typing import Any
 from urllib.request import ProxyHandler, Request, build_opener
 
@@ -31,12 +30,11 @@ class Billed:
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """One realtime request as the provider's log has it. ``well``: it was answered, and no fault met it."""
+    """One realtime request as the provider's log has it."""
 
     request_id: str
     key_fingerprint: str
     at_s: float
-    well: bool
 
 
 class Provider:
@@ -94,7 +92,6 @@ class Provider:
                 request_id=row["request_id"],
                 key_fingerprint=row["api_key_fingerprint"] or "",
                 at_s=datetime.fromisoformat(row["at"]).timestamp(),
-                well=row["status"] == HTTPStatus.OK and row["fault"] is None,
             )
             for row in rows
         ]

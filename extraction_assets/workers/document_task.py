@@ -151,11 +151,11 @@ class DocumentTask:
             message = "the call was cut off when its worker was stopped"
             self._tools.ledger.attempts.abandoned(attempt_id, plan.token, cause=Cause.CONNECTION_LOST, message=message)
             raise
-        self._tools.failpoints(Failpoint.PROVIDER_ANSWERED)
         if isinstance(outcome, CallFailed):
             await self._context.in_thread(lambda: self._close_failed(attempt_id, plan.token, outcome))
             await self._settle(outcome, ticket)
             return
+        self._tools.failpoints(Failpoint.PROVIDER_ANSWERED)
         usage, served_model = token_usage(outcome.message), outcome.message.get("model")
         answer = Answer(
             response=outcome.body,

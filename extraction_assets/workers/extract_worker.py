@@ -147,6 +147,7 @@ class ExtractWorker:
 
     async def _work(self) -> ExtractOutcome:
         while not (self._stop.why or self._line_stopped):
+            self._wake.clear()
             wait_s = self._claim_wait_s()
             if not wait_s and (claimed := await self._claim()):
                 for claim in claimed:
@@ -174,9 +175,11 @@ class ExtractWorker:
         if not self._session.is_fresh or (self._pacer.pause_s and not self._pacer.put_off):
             return []
         free, lease_s = self._pacer.limit - len(self._tasks), self._tools.timing.lease_s
+        self._claim_pause_s = LONGEST_IDLE_S  # unless a row ends meanwhile
         claim = await self._in_thread(lambda: self._queue.claim(self._session.worker_id, self._run_id, free, lease_s))
         self._claimed_at, self._claim_found_rows = time.monotonic(), bool(claim)
-        self._claim_pause_s = CLAIM_BEAT_S if claim else LONGEST_IDLE_S
+        if claim:
+            self._claim_pause_s = CLAIM_BEAT_S
         return claim
 
     def _start(self, claim: Claimed) -> None:
@@ -201,7 +204,7 @@ class ExtractWorker:
             log.error("a row was left to its lease: the ledger could not be written", exc_info=error)
 
     async def _wait_for_change(self, longest_s: float) -> None:
-        self._wake.clear()
+        """Wait until a row ends or the worker is asked to; what came since the wake was cleared is not missed."""
         try:
             async with asyncio.timeout(None if longest_s == math.inf else longest_s):
                 await self._wake.wait()

@@ -39,18 +39,24 @@ class Slices(Generic[Asked, Answer]):
             of them never costs a neighbour; so it must bear to be repeated.
         in_thread: runs it.
         most: requests of one slice.
+        may_be_dropped: whether what nobody waits for any more, and was not begun, need not be done.
     """
 
     def __init__(
-        self, work: Callable[[Sequence[Asked]], Sequence[Answer | Exception]], in_thread: InThread, most: int = MOST
+        self,
+        work: Callable[[Sequence[Asked]], Sequence[Answer | Exception]],
+        in_thread: InThread,
+        most: int = MOST,
+        *,
+        may_be_dropped: bool = False,
     ) -> None:
-        self._work, self._in_thread, self._most = work, in_thread, most
+        self._work, self._in_thread, self._most, self._may_be_dropped = work, in_thread, most, may_be_dropped
         self._waiting: list[tuple[Asked, asyncio.Future[Answer]]] = []
         self._worker: asyncio.Task[None] | None = None
         self._begun_s = -math.inf
 
     async def ask(self, request: Asked) -> Answer:
-        """Have a request done with the next slice. It is done even when who asked does not wait for it any more."""
+        """Have a request done with the next slice; as a rule even when who asked does not wait for it any more."""
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting.append((request, future))
         if self._worker is None or self._worker.done():
@@ -65,7 +71,11 @@ class Slices(Generic[Asked, Answer]):
     async def _empty(self) -> None:
         while self._waiting:
             await self._keep_time()
+            if self._may_be_dropped:
+                self._waiting = [one for one in self._waiting if not one[1].done()]
             part, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
+            if not part:
+                return
             try:
                 answers = await self._do([request for request, _ in part])
             except BaseException as error:  # noqa: BLE001 - raised where it was asked for

@@ -17,12 +17,12 @@ from extraction_assets.workers.row_end import RowEnd
 from extraction_assets.workers.slices import InThread, Slices
 from extraction_assets.workers.tools import Tools
 from extraction_core.calls import CallFailed
-from extraction_core.shares import SHARES
+from extraction_core.shares import SHARES, in_shares
 from resources.ledger.attempts import Answer, AttemptPlan, Opening, Order
 from resources.recorder import Recording
 
-PLACERS = SHARES
-"""Files written and synced at a time: each waits for the disk."""
+DISK_THREADS = SHARES
+"""Files read, written and synced at a time: each waits for the disk."""
 PREPARED_AT_ONCE = 8
 """Requests may be megabytes: the first calls should not wait until the last ones are made."""
 
@@ -65,9 +65,11 @@ class Steps:
 
     def __init__(self, tools: Tools, max_attempts: int, in_thread: InThread) -> None:
         self._tools, self._max_attempts = tools, max_attempts
-        self._placers = ThreadPoolExecutor(PLACERS, thread_name_prefix="place")
-        self.prepare = Slices[Preparation, Prepared | NotLoaded](self._prepare, in_thread, PREPARED_AT_ONCE)
-        self.open = Slices[Order, Opening](self._open, in_thread)
+        self._disk_threads = ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="disk")
+        self.prepare = Slices[Preparation, Prepared | NotLoaded](
+            self._prepare, in_thread, PREPARED_AT_ONCE, may_be_dropped=True
+        )
+        self.open = Slices[Order, Opening](self._open, in_thread, may_be_dropped=True)
         self.keep = Slices[tuple[str, Answer], None](self._keep, in_thread)
         self.derive = Slices[Derivation, CallFailed | None](self._derive, in_thread)
 
@@ -75,12 +77,19 @@ class Steps:
         """Wait for what was asked for and not waited for: an answer that was paid for is kept whoever was cut off."""
         for one in (self.prepare, self.open, self.keep, self.derive):
             await one.drain()
-        self._placers.shutdown()
+        self._disk_threads.shutdown()
 
-    def _prepare(self, preparations: Sequence[Preparation]) -> list[Prepared | NotLoaded]:
+    def _prepare(self, preparations: Sequence[Preparation]) -> list[Prepared | NotLoaded | Exception]:
         ids = {one.parse_run_id for one in preparations if one.parse_run_id is not None}
         parses = self._tools.ledger.parses.get_all(ids) if ids else {}
-        return [one.make(parses.get(one.parse_run_id or 0)) for one in preparations]
+
+        def make(one: Preparation) -> Prepared | NotLoaded | Exception:
+            try:
+                return one.make(parses.get(one.parse_run_id or 0))
+            except Exception as error:  # noqa: BLE001 - raised where it was asked for
+                return error
+
+        return in_shares(self._disk_threads, make, preparations)  # an original may be far away, or to be parsed again
 
     def _open(self, orders: Sequence[Order]) -> list[Opening]:
         return self._tools.ledger.attempts.open_all(orders, self._max_attempts)
@@ -97,5 +106,5 @@ class Steps:
         """
         judged = [one.end.judge(one.attempt_id, one.body) for one in derivations]
         good = [one for one in judged if isinstance(one, Recording)]
-        at_fault = self._tools.recorder.record_all(good, self._placers) if good else {}
+        at_fault = self._tools.recorder.record_all(good, self._disk_threads) if good else {}
         return [at_fault.get(one.held) if isinstance(one, Recording) else one for one in judged]

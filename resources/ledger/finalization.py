@@ -32,7 +32,7 @@ def finalize(engine: LedgerEngine, run_id: int) -> Mapping[str, Any] | None:
 
     def transaction(connection: sa.Connection) -> Mapping[str, Any] | None:
         # the row's lock first, in a statement of its own: an answer that is being kept at this moment is then either
-        # in the sums below or finds the run closed
+        # in the sums below or finds the run closed (without it, whoever waits for us would still read "open")
         connection.execute(sa.select(RUN.run_id).where(RUN.run_id == run_id).with_for_update())
         row = connection.execute(_close(run_id)).mappings().first()
         if row is None:

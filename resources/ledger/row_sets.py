@@ -22,8 +22,9 @@ def row_set(columns: ColumnTypes, *, postgres: bool) -> sa.FromClause:
     """Return a row source named ``given`` with these columns, fed by :func:`row_set_arguments`."""
     if postgres:
         arrays = [
-            sa.cast(sa.bindparam(f"given_{name}", type_=postgresql.ARRAY(kind)), postgresql.ARRAY(kind))
-            for name, kind in columns.items()
+            sa.cast(sa.bindparam(f"given_{name}", type_=array), array)
+            # one dimension, said aloud: a list where text should be would be taken for a second one
+            for name, array in ((name, postgresql.ARRAY(kind, dimensions=1)) for name, kind in columns.items())
         ]
         shape = [sa.column(name, kind) for name, kind in columns.items()]
         return sa.func.unnest(*arrays).table_valued(*shape, name="given").render_derived(name="given")

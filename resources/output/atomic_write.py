@@ -72,7 +72,7 @@ def stage(target: Path, data: bytes, failpoints: Failpoints = no_failpoints) -> 
     temp = target.parent / f"{PREFIX}{_HOST}-{os.getpid()}-{secrets.token_hex(6)}{SUFFIX}"
     try:
         failpoints(Failpoint.WRITE_OUTPUT)
-        _sync_parents(_make_missing(target.parent))
+        _make_and_sync(target.parent)
         _write_new(temp, data, _mode_of(target), failpoints)
     except OSError as error:
         with suppress(OSError):
@@ -146,23 +146,36 @@ def make_folders(folders: Iterable[Path]) -> None:
     made: list[Path] = []
     for folder in folders:
         with suppress(OSError):
-            made += _make_missing(folder)
+            _make_missing(folder, made)
     try:
         _sync_parents(made)
     except OSError as error:
         raise translated(error, made[0]) from error
 
 
-def _make_missing(folder: Path) -> list[Path]:
+def _make_and_sync(folder: Path) -> None:
+    made: list[Path] = []
+    try:
+        _make_missing(folder, made)
+    finally:
+        _sync_parents(made)
+
+
+def _make_missing(folder: Path, made: list[Path]) -> None:
+    """Make a folder and those above it, noting what was made: it stays when one further down fails."""
     try:
         folder.mkdir()
     except FileExistsError:
-        return []
+        return
     except FileNotFoundError:
         if folder == folder.parent:
             raise
-        return [*_make_missing(folder.parent), *_make_missing(folder)]
-    return [folder]
+        _make_missing(folder.parent, made)
+        try:
+            folder.mkdir()
+        except FileExistsError:  # somebody else was faster
+            return
+    made.append(folder)
 
 
 def _sync_parents(made: Sequence[Path]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import sqlalchemy as sa
@@ -377,6 +377,14 @@ def test_money_is_exact_over_thousands_of_tiny_amounts(ledger: Ledger) -> None:
     assert one_row(ledger, "extraction_results")["cost_usd"] == Decimal("0.0003")
     assert ledger.reports.total_usage()["cost_usd"] == Decimal("0.0003")
     assert [row["cost_usd"] for row in ledger.reports.sets(COLLECTION)] == [Decimal("0.0003")]
+
+
+def test_an_answer_whose_text_fields_are_lists_is_kept_as_the_text_of_them(ledger: Ledger, held: Held) -> None:
+    attempt = open_attempt(ledger, held)
+    odd: Any = ["end_turn"]
+    assert ledger.attempts.answered(attempt.token, an_answer(stop_reason=odd, served_model=odd))
+    row = one_row(ledger, "attempts")
+    assert (row["stop_reason"], row["served_model"], row["status"]) == ("['end_turn']", "['end_turn']", "answered")
 
 
 @pytest.mark.parametrize(

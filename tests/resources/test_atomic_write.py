@@ -129,6 +129,25 @@ def test_the_folders_of_a_slice_are_synced_by_one_sync_of_their_parent(tmp_path:
     assert sorted(told.stdout.split()) == [str(tmp_path), str(tmp_path / "new")]
 
 
+def test_a_folder_that_was_made_for_one_that_failed_is_synced_for_its_neighbour(tmp_path: Path) -> None:
+    code = (
+        "import pathlib, sys; from resources.output import atomic_write as a; opened = [];"
+        "sys.addaudithook(lambda event, args: opened.append(args[0]) if event == 'open' else None);"
+        "new = pathlib.Path(sys.argv[1]); a.make_folders([new / ('n' * 300), new / 'good']);"
+        "print(*map(str, opened), sep='\\n')"
+    )
+    told = subprocess.run([sys.executable, "-c", code, tmp_path / "new"], check=True, capture_output=True, text=True)
+    assert sorted(told.stdout.split()) == [str(tmp_path), str(tmp_path / "new")]
+
+
+def test_a_link_that_leads_nowhere_fails_the_documents_below_it_alone(tmp_path: Path) -> None:
+    (tmp_path / "gone").symlink_to(tmp_path / "unmounted")
+    atomic_write.make_folders([tmp_path / "gone" / "one", tmp_path / "good"])
+    assert (tmp_path / "good").is_dir()
+    with pytest.raises(OutputPathError):
+        atomic_write.stage(tmp_path / "gone" / "one" / "extraction.json", NEW)
+
+
 def test_a_staged_file_changes_nothing_until_it_is_published(target: Path) -> None:
     staged = atomic_write.stage(target, NEW)
     assert target.read_bytes() == OLD

@@ -96,3 +96,18 @@ def test_a_slice_is_no_larger_than_its_step_allows() -> None:
     work = Doubling()
     asyncio.run(many(work))
     assert work.slices == [[1, 2], [3, 4], [5]]
+
+
+@pytest.mark.parametrize("may_be_dropped", [True, False])
+def test_what_nobody_waits_for_any_more_is_done_all_the_same_unless_it_may_be_dropped(*, may_be_dropped: bool) -> None:
+    async def cut_off(work: Doubling) -> None:
+        slices = Slices[int, int](work, in_thread, may_be_dropped=may_be_dropped)
+        await slices.ask(1)
+        task = asyncio.create_task(slices.ask(2))  # waits for the beat
+        await asyncio.sleep(0)
+        task.cancel()
+        await slices.drain()
+
+    work = Doubling()
+    asyncio.run(cut_off(work))
+    assert work.slices == ([[1]] if may_be_dropped else [[1], [2]])

@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 LEDGER_THREADS = 4
 LONGEST_IDLE_S = 2.0
 CLAIM_SHARE = 8
-CLAIM_BEAT_S = 0.1
+CLAIM_INTERVAL_S = 0.1
 """A claim waits until an eighth of the places is free, so that rows are claimed several at a time; but not longer than
 this, and so long after one that found nothing."""
 
@@ -116,7 +116,7 @@ class ExtractWorker:
         self._line_stopped: LineStopped | None = None
         self._threads = ThreadPoolExecutor(LEDGER_THREADS, thread_name_prefix="ledger")
         self._wake = asyncio.Event()
-        self._claimed_at, self._claim_pause_s, self._claim_found_rows = -math.inf, CLAIM_BEAT_S, True
+        self._claimed_at, self._claim_pause_s, self._claim_found_rows = -math.inf, CLAIM_INTERVAL_S, True
         self._lost_texts = LostTexts(tools, collection)
         self._steps = Steps(tools, collection.settings.max_attempts, self._in_thread)
         self._context = TaskContext(
@@ -179,7 +179,7 @@ class ExtractWorker:
         claim = await self._in_thread(lambda: self._queue.claim(self._session.worker_id, self._run_id, free, lease_s))
         self._claimed_at, self._claim_found_rows = time.monotonic(), bool(claim)
         if claim:
-            self._claim_pause_s = CLAIM_BEAT_S
+            self._claim_pause_s = CLAIM_INTERVAL_S
         return claim
 
     def _start(self, claim: Claimed) -> None:
@@ -198,7 +198,7 @@ class ExtractWorker:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        self._claim_pause_s = CLAIM_BEAT_S  # its row may be in the queue again
+        self._claim_pause_s = CLAIM_INTERVAL_S  # its row may be in the queue again
         self._wake.set()
         if not task.cancelled() and (error := task.exception()):
             log.error("a row was left to its lease: the ledger could not be written", exc_info=error)

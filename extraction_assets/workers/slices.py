@@ -1,8 +1,8 @@
 """Doing for many what each of them asks for alone: what is asked while a slice is at work makes up the next one.
 
 It turns one commit per row and step into one per slice, which is most of what a document costs. Slices begin at most
-every :data:`BEAT_S`: whoever asks alone is served at once, and under load a slice has company at the price of a wait
-that is nothing beside a call.
+every :data:`INTERVAL_S`: whoever asks alone is served at once, and under load a slice has company at the price of a
+wait that is nothing beside a call.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Answer = TypeVar("Answer")
 
 MOST = 100
 """Requests of one slice: other writers of the ledger get through between two."""
-BEAT_S = 0.05
+INTERVAL_S = 0.05
 """From the beginning of one slice to that of the next, unless the next is full already."""
 
 
@@ -89,9 +89,9 @@ class Slices(Generic[Asked, Answer]):
                     future.set_result(answer)
 
     async def _keep_time(self) -> None:
-        """Wait for the next beat, so that a busy step is done for several at a time."""
+        """Let the interval pass, so that a busy step is done for several at a time."""
         loop = asyncio.get_running_loop()
-        wait_s = self._begun_s + BEAT_S - loop.time()
+        wait_s = self._begun_s + INTERVAL_S - loop.time()
         if wait_s > 0 and len(self._waiting) < self._most:
             await asyncio.sleep(wait_s)
         self._begun_s = loop.time()

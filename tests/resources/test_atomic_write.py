@@ -118,25 +118,20 @@ def test_folders_that_are_made_together_are_there_for_each_and_a_bad_one_costs_n
         atomic_write.stage(tmp_path / "file" / "below" / "extraction.json", NEW)
 
 
-def test_the_folders_of_a_slice_are_synced_by_one_sync_of_their_parent(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "folders", [[str(number) for number in range(9)], ["n" * 300, "good"]], ids=["nine", "a bad one"]
+)
+def test_the_parent_of_new_folders_is_synced_once_whatever_became_of_one_of_them(
+    tmp_path: Path, folders: list[str]
+) -> None:
     code = (
         "import pathlib, sys; from resources.output import atomic_write as a; opened = [];"
         "sys.addaudithook(lambda event, args: opened.append(args[0]) if event == 'open' else None);"
-        "a.make_folders(pathlib.Path(sys.argv[1]) / str(n) for n in range(9));"
+        "a.make_folders(pathlib.Path(sys.argv[1]) / name for name in sys.argv[2:]);"
         "print(*map(str, opened), sep='\\n')"
     )
-    told = subprocess.run([sys.executable, "-c", code, tmp_path / "new"], check=True, capture_output=True, text=True)
-    assert sorted(told.stdout.split()) == [str(tmp_path), str(tmp_path / "new")]
-
-
-def test_a_folder_that_was_made_for_one_that_failed_is_synced_for_its_neighbour(tmp_path: Path) -> None:
-    code = (
-        "import pathlib, sys; from resources.output import atomic_write as a; opened = [];"
-        "sys.addaudithook(lambda event, args: opened.append(args[0]) if event == 'open' else None);"
-        "new = pathlib.Path(sys.argv[1]); a.make_folders([new / ('n' * 300), new / 'good']);"
-        "print(*map(str, opened), sep='\\n')"
-    )
-    told = subprocess.run([sys.executable, "-c", code, tmp_path / "new"], check=True, capture_output=True, text=True)
+    command = [sys.executable, "-c", code, tmp_path / "new", *folders]
+    told = subprocess.run(command, check=True, capture_output=True, text=True)
     assert sorted(told.stdout.split()) == [str(tmp_path), str(tmp_path / "new")]
 
 

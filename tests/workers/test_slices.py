@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from extraction_assets.workers.slices import BEAT_S, MOST, Slices
+from extraction_assets.workers import slices as slices_module
+from extraction_assets.workers.slices import MOST, Slices
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -71,21 +72,23 @@ def test_what_was_asked_for_is_done_although_who_asked_was_cut_off() -> None:
     assert work.slices == [[5]]
 
 
-def test_a_step_that_is_busy_keeps_the_time_and_one_that_is_not_is_done_at_once() -> None:
-    async def one_after_another(work: Doubling) -> tuple[float, float]:
-        slices, loop = Slices[int, int](work, in_thread), asyncio.get_running_loop()
-        begun = loop.time()
-        await slices.ask(1)
-        alone_s = loop.time() - begun
-        second, third = asyncio.ensure_future(slices.ask(2)), asyncio.ensure_future(slices.ask(3))
-        await asyncio.gather(second, third)
-        return alone_s, loop.time() - begun
+def test_a_busy_step_waits_out_the_interval_but_neither_a_lone_request_nor_a_full_slice_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(slices_module, "INTERVAL_S", 3600.0)
+
+    async def ask(work: Doubling) -> bool:
+        slices = Slices[int, int](work, in_thread, most=3)
+        async with asyncio.timeout(60):
+            await slices.ask(1)
+            await asyncio.gather(*map(slices.ask, (2, 3, 4)))
+        waiting = asyncio.ensure_future(slices.ask(5))
+        await asyncio.wait([waiting], timeout=0.05)
+        return waiting.done()
 
     work = Doubling()
-    alone_s, all_s = asyncio.run(one_after_another(work))
-    assert work.slices == [[1], [2, 3]]
-    assert alone_s < all_s
-    assert all_s >= BEAT_S
+    assert not asyncio.run(ask(work))
+    assert work.slices == [[1], [2, 3, 4]]
 
 
 def test_a_slice_is_no_larger_than_its_step_allows() -> None:
@@ -103,7 +106,7 @@ def test_what_nobody_waits_for_any_more_is_done_all_the_same_unless_it_may_be_dr
     async def cut_off(work: Doubling) -> None:
         slices = Slices[int, int](work, in_thread, may_be_dropped=may_be_dropped)
         await slices.ask(1)
-        task = asyncio.create_task(slices.ask(2))  # waits for the beat
+        task = asyncio.create_task(slices.ask(2))  # waits for the interval to pass
         await asyncio.sleep(0)
         task.cancel()
         await slices.drain()

@@ -12,7 +12,6 @@ import re
 import unicodedata
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import PurePosixPath
 
 LONGEST_KEY = 50
 HASH_DIGITS = 10
@@ -45,7 +44,7 @@ def folder_of(document_key: str, partition_by: PartitionBy) -> str:
             width = len(str(partition_by.number - 1))
             return f"bucket-{int.from_bytes(digest[:8], 'big') % partition_by.number:0{width}d}"
         case PartitionRule.DIRECTORY:
-            folders = PurePosixPath(document_key).parts[:-1][: partition_by.number]
+            folders = document_key.split("/")[:-1][: partition_by.number]
             return "/".join(folders) or ROOT_FOLDER
 
 

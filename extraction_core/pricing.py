@@ -16,6 +16,7 @@ from importlib.metadata import version
 from typing import Any, cast
 
 from genai_prices import Usage, calc_price
+from genai_prices.types import PriceCalculation, PriceContext, TieredPrices
 
 USD_SCALE = Decimal("1e-12")
 PRICES_VERSION = f"genai-prices {version('genai-prices')}"
@@ -83,24 +84,81 @@ def cost_usd(model: str, usage: TokenUsage, *, at: datetime, batch: bool) -> Dec
         at: when the request was made; prices are dated.
         batch: whether the answer was served by a message batch (half price on every component).
     """
+    hour = at.replace(minute=0, second=0, microsecond=0)  # prices are dated by the day
+    tier = max((start for start in _tiers(model, hour, batch=batch) if start < usage.prompt_tokens), default=0)
+    prices = _token_prices(model, hour, tier, batch=batch)
+    return prices.of(usage).quantize(USD_SCALE) if prices else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenPrices:
+    """What one token of each kind costs, in US dollars, for prompts of one tier."""
+
+    input: Decimal
+    cache_write_5m: Decimal
+    cache_write_1h: Decimal
+    cache_read: Decimal
+    output: Decimal
+
+    def of(self, usage: TokenUsage) -> Decimal:
+        """Return what these tokens cost, unrounded."""
+        return (
+            self.input * usage.input_tokens
+            + self.cache_write_5m * usage.cache_write_5m_tokens
+            + self.cache_write_1h * usage.cache_write_1h_tokens
+            + self.cache_read * usage.cache_read_tokens
+            + self.output * usage.output_tokens
+        )
+
+
+@lru_cache(maxsize=1024)
+def _token_prices(model: str, hour: datetime, tier: int, *, batch: bool) -> TokenPrices | None:
+    """Ask the price list once for each kind of token: within a tier it multiplies, which costs it 0.2 ms an answer.
+
+    Args:
+        model: the model id.
+        hour: when the request was made, to the hour.
+        tier: prompts of more tokens than this are meant, up to the next tier.
+        batch: whether for a message batch.
+    """
+    count = tier + 1
+
+    def each(**tokens: int) -> Decimal:
+        return _look_up(model, Usage(**{"input_tokens": count, **tokens}), hour, batch=batch).total_price / count
+
     try:
-        price = calc_price(
-            Usage(
-                input_tokens=usage.prompt_tokens,
-                cache_write_tokens=usage.cache_write_5m_tokens + usage.cache_write_1h_tokens,
-                cache_write_5m_tokens=usage.cache_write_5m_tokens,
-                cache_write_1h_tokens=usage.cache_write_1h_tokens,
-                cache_read_tokens=usage.cache_read_tokens,
-                output_tokens=usage.output_tokens,
-            ),
-            model_ref=model,
-            provider_id="anthropic",
-            genai_request_timestamp=at,
-            price_context={"processing": "batch"} if batch else None,
+        return TokenPrices(
+            input=each(),
+            cache_write_5m=each(cache_write_tokens=count, cache_write_5m_tokens=count),
+            cache_write_1h=each(cache_write_tokens=count, cache_write_1h_tokens=count),
+            cache_read=each(cache_read_tokens=count),
+            output=each(output_tokens=count) - each(),
         )
     except LookupError:
         return None
-    return price.total_price.quantize(USD_SCALE)
+
+
+@lru_cache(maxsize=1024)
+def _tiers(model: str, hour: datetime, *, batch: bool) -> frozenset[int]:
+    """Return the prompt tokens beyond which a request of the model costs another price throughout."""
+    try:
+        found = _look_up(model, Usage(input_tokens=1), hour, batch=batch).model_price
+    except LookupError:
+        return frozenset()
+    tiered = [price for price in vars(found).values() if isinstance(price, TieredPrices)]
+    return frozenset(tier.start for price in tiered for tier in price.tiers)
+
+
+def _look_up(model: str, usage: Usage, at: datetime, *, batch: bool) -> PriceCalculation:
+    """Ask the price list.
+
+    Raises:
+        LookupError: it does not know the model.
+    """
+    context: PriceContext | None = {"processing": "batch"} if batch else None
+    return calc_price(
+        usage, model_ref=model, provider_id="anthropic", genai_request_timestamp=at, price_context=context
+    )
 
 
 @lru_cache(maxsize=64)

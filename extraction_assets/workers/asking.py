@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
-from functools import lru_cache
 from typing import Any
 
 from extraction_core.causes import POLICIES, Cause, Remedy
@@ -120,8 +119,14 @@ class Ready:
     def most_it_can_cost(self, *, batch: bool) -> Decimal | None:
         """Return the most that the request can cost; None when the model's price is not known."""
         _, most = token_bounds(prompt_bytes(self.request), self.pages)
-        this_hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
-        return _most_usd(self.request["model"], _round_up(most), self.request["max_tokens"], this_hour, batch=batch)
+        worst = TokenUsage(
+            input_tokens=0,
+            cache_write_5m_tokens=0 if batch else most,
+            cache_write_1h_tokens=most if batch else 0,
+            cache_read_tokens=0,
+            output_tokens=self.request["max_tokens"],
+        )
+        return cost_usd(self.request["model"], worst, at=datetime.now(UTC), batch=batch)
 
 
 class Asking:
@@ -159,24 +164,6 @@ class Asking:
     def _larger_limit(self) -> int:
         limit = self._question.max_output_tokens
         return min(limit * LARGER_FACTOR, max(LARGEST_OUTPUT_TOKENS, limit))
-
-
-def _round_up(tokens: int) -> int:
-    """Return a number at most a sixteenth larger: a bound all the same, and one that many documents have in common."""
-    step = 1 << max(tokens.bit_length() - 5, 0)
-    return -(-tokens // step) * step
-
-
-@lru_cache(maxsize=1024)
-def _most_usd(model: str, prompt: int, output: int, at: datetime, *, batch: bool) -> Decimal | None:
-    worst = TokenUsage(
-        input_tokens=0,
-        cache_write_5m_tokens=0 if batch else prompt,
-        cache_write_1h_tokens=prompt if batch else 0,
-        cache_read_tokens=0,
-        output_tokens=output,
-    )
-    return cost_usd(model, worst, at=at, batch=batch)
 
 
 def attempt_plan(ready: Ready) -> AttemptPlan:

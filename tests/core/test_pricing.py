@@ -7,6 +7,8 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from genai_prices import Usage, calc_price
+from genai_prices.types import PriceContext
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -93,6 +95,43 @@ def test_an_amount_is_exact_in_twelve_decimals(tokens: TokenUsage, model: str) -
     amount = cost_usd(model, tokens, at=AT, batch=False)
     assert amount is not None
     assert amount.as_tuple().exponent == -12
+
+
+@given(
+    st.builds(
+        usage,
+        **{name: st.integers(0, 300_000) | st.sampled_from([99_999, 100_000, 199_999, 200_000]) for name in NOTHING},
+    ),
+    st.sampled_from(
+        ["claude-haiku-5-5", "claude-sonnet-4-5", "claude-opus-5-5", "claude-3-haiku-20240307", "claude-2"]
+    ),
+    st.sampled_from([None, {"processing": "batch"}]),
+)
+def test_an_amount_is_what_the_price_list_itself_says(
+    tokens: TokenUsage, model: str, context: PriceContext | None
+) -> None:
+    listed = calc_price(
+        Usage(
+            input_tokens=tokens.prompt_tokens,
+            cache_write_tokens=tokens.cache_write_5m_tokens + tokens.cache_write_1h_tokens,
+            cache_write_5m_tokens=tokens.cache_write_5m_tokens,
+            cache_write_1h_tokens=tokens.cache_write_1h_tokens,
+            cache_read_tokens=tokens.cache_read_tokens,
+            output_tokens=tokens.output_tokens,
+        ),
+        model_ref=model,
+        provider_id="anthropic",
+        genai_request_timestamp=AT,
+        price_context=context,
+    )
+    assert cost_usd(model, tokens, at=AT, batch=context is not None) == listed.total_price
+
+
+def test_a_price_is_that_of_the_day_of_the_request() -> None:
+    """Sonnet 4.6 had a dearer tier above 200,000 tokens until 2026-03-13."""
+    long, last, first = usage(input=300_000), datetime(2026, 3, 12, 23, tzinfo=UTC), datetime(2026, 3, 13, tzinfo=UTC)
+    assert cost_usd("claude-sonnet-4-6", long, at=last, batch=False) == Decimal("1.8")
+    assert cost_usd("claude-sonnet-4-6", long, at=first, batch=False) == Decimal("0.9")
 
 
 @needs_cases

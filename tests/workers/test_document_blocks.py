@@ -163,8 +163,7 @@ def test_the_most_that_a_file_can_cost_grows_with_its_pages() -> None:
     one, ten = (shown(pages=pages).most_it_can_cost(batch=False) for pages in (1, 10))
     assert one is not None
     assert ten is not None
-    exact, rounding = 9 * 8000 * Decimal("0.125") / 1_000_000, ten / 16
-    assert exact - rounding <= ten - one <= exact + rounding
+    assert ten - one == 9 * 8000 * Decimal("0.125") / 1_000_000
 
 
 def test_a_second_try_tells_the_problem_beside_the_file() -> None:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
 
+from extraction_assets.workers.claiming import LONGEST_IDLE_S, ClaimRhythm
 from extraction_assets.workers.document_task import DocumentTask, LineStopped, TaskContext
 from extraction_assets.workers.lost_texts import LostTexts
 from extraction_assets.workers.pacer import Pacer
@@ -32,11 +33,6 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 LEDGER_THREADS = 4
-LONGEST_IDLE_S = 2.0
-CLAIM_SHARE = 8
-CLAIM_INTERVAL_S = 0.1
-"""A claim waits until an eighth of the places is free, so that rows are claimed several at a time; but not longer than
-this, and so long after one that found nothing."""
 
 
 class Stop(StrEnum):
@@ -116,7 +112,7 @@ class ExtractWorker:
         self._line_stopped: LineStopped | None = None
         self._threads = ThreadPoolExecutor(LEDGER_THREADS, thread_name_prefix="ledger")
         self._wake = asyncio.Event()
-        self._claimed_at, self._claim_pause_s, self._claim_found_rows = -math.inf, CLAIM_INTERVAL_S, True
+        self._rhythm = ClaimRhythm()
         self._lost_texts = LostTexts(tools, collection)
         self._steps = Steps(tools, collection.settings.max_attempts, self._in_thread)
         self._context = TaskContext(
@@ -148,7 +144,7 @@ class ExtractWorker:
     async def _work(self) -> ExtractOutcome:
         while not (self._stop.why or self._line_stopped):
             self._wake.clear()
-            wait_s = self._claim_wait_s()
+            wait_s = self._rhythm.wait_s(len(self._tasks), self._pacer.limit)
             if not wait_s and (claimed := await self._claim()):
                 for claim in claimed:
                     self._start(claim)
@@ -160,26 +156,13 @@ class ExtractWorker:
             return ExtractOutcome(ending=Ending.LINE_STOPPED, reason=str(self._line_stopped))
         return ExtractOutcome(ending=Ending.STOPPED, reason=str(self._stop.why))
 
-    def _claim_wait_s(self) -> float:
-        """Return how long the next claim is put off; infinite while every place is taken."""
-        free = self._pacer.limit - len(self._tasks)
-        if not self._tasks:
-            return 0.0
-        if free < 1:
-            return math.inf
-        if self._claim_found_rows and free >= self._pacer.limit // CLAIM_SHARE:
-            return 0.0
-        return max(0.0, self._claimed_at + self._claim_pause_s - time.monotonic())
-
     async def _claim(self) -> list[Claimed]:
         if not self._session.is_fresh or (self._pacer.pause_s and not self._pacer.put_off):
             return []
         free, lease_s = self._pacer.limit - len(self._tasks), self._tools.timing.lease_s
-        self._claim_pause_s = LONGEST_IDLE_S  # unless a row ends meanwhile
+        self._rhythm.begin()
         claim = await self._in_thread(lambda: self._queue.claim(self._session.worker_id, self._run_id, free, lease_s))
-        self._claimed_at, self._claim_found_rows = time.monotonic(), bool(claim)
-        if claim:
-            self._claim_pause_s = CLAIM_INTERVAL_S
+        self._rhythm.end(found_rows=bool(claim))
         return claim
 
     def _start(self, claim: Claimed) -> None:
@@ -198,7 +181,7 @@ class ExtractWorker:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        self._claim_pause_s = CLAIM_INTERVAL_S  # its row may be in the queue again
+        self._rhythm.row_ended()
         self._wake.set()
         if not task.cancelled() and (error := task.exception()):
             log.error("a row was left to its lease: the ledger could not be written", exc_info=error)

@@ -143,13 +143,6 @@ class Documents:
         rows = self._engine.read(lambda connection: connection.execute(statement).mappings().all())
         return [dict(row) for row in rows]
 
-    def key_that_needs(self, set_id: int, parse_run_id: int) -> str | None:
-        """Return a present document of a set that a parse run is for; the first one by key of several."""
-        statement = sa.select(sa.func.min(documents.c.document_key)).where(
-            documents.c.parse_run_id == parse_run_id, documents.c.set_id == set_id, documents.c.removed_ms.is_(None)
-        )
-        return self._engine.read(lambda connection: connection.execute(statement).scalar())
-
     def keep_contents(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Store what was read: ``content_hash``, ``read_signature``, ``input_fingerprint``, ``parse_run_id``.
 

@@ -10,21 +10,32 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from extraction_core.failpoints import Failpoint
-from extraction_core.parsing import ParsedDocument
+from extraction_core.parsing import ParsedDocument, ParseFailure
 from extraction_core.states import RowStatus
 from resources.ledger.engine import LedgerEngine
-from resources.ledger.queue import Held, WorkQueue
-from resources.ledger.row_sets import is_postgres
+from resources.ledger.queue import HELD_COLUMNS, Held, WorkQueue
+from resources.ledger.row_sets import is_postgres, row_set, row_set_arguments
 from resources.ledger.tables import PARSED_OR_ACTIVE_SQL, documents, parse_runs
-from resources.ledger.types import now_ms
+from resources.ledger.types import SafeJson, SafeText, literal, now_ms
 
 PARSE = parse_runs.c
+PARSED: Mapping[str, sa.types.TypeEngine[Any]] = {
+    "markdown_sha256": sa.Text(),
+    "characters": sa.BigInteger(),
+    "page_count": sa.BigInteger(),
+    "media_type": SafeText(),
+    "engine": SafeText(),
+    "warnings": SafeJson(),
+}
+"""What a completed parse run says of its text; see :func:`parsed_values`."""
+COLUMNS = {**HELD_COLUMNS, **PARSED}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,16 +100,44 @@ class Parses(WorkQueue):
         rows = self._engine.read(lambda connection: connection.execute(statement).all())
         return {run_id for run_id, warnings in rows if codes & {one.split(":", 1)[0] for one in warnings or ()}}
 
-    def record_parsed(self, held: Held, values: Mapping[str, Any]) -> bool:
-        """End a held parse run completed. False: superseded."""
-        return self._engine.write(lambda connection: self.complete(connection, held, values), Failpoint.COMMIT_PARSE)
+    def keys_in_set(self, set_id: int, parse_run_ids: AbstractSet[int]) -> dict[int, str]:
+        """Return for parse runs (at most a few hundred) a present document of a set, the first by key of several.
 
-    def record_failed(self, held: Held, *, reason: str, message: str, retryable: bool) -> RowStatus | None:
-        """End a held parse run failed. None: superseded."""
-        return self._engine.write(
-            lambda connection: self.fail(connection, held, reason=reason, message=message, retryable=retryable),
-            Failpoint.COMMIT_PARSE,
+        A run that no document of the set needs any more is left out.
+        """
+        statement = (
+            sa.select(documents.c.parse_run_id, sa.func.min(documents.c.document_key))
+            .where(
+                documents.c.parse_run_id.in_(sorted(parse_run_ids)),
+                documents.c.set_id == set_id,
+                documents.c.removed_ms.is_(None),
+            )
+            .group_by(documents.c.parse_run_id)
         )
+        rows = self._engine.read(lambda connection: connection.execute(statement).all())
+        return {row[0]: row[1] for row in rows}
+
+    def record_all(self, parsed: Mapping[Held, Mapping[str, Any]], failed: Mapping[Held, ParseFailure]) -> set[Held]:
+        """End held parse runs in one transaction, each guarded for itself.
+
+        Args:
+            parsed: what is said of those that are completed, with the names of :data:`PARSED`.
+            failed: why the others failed.
+
+        Returns:
+            Those that were still held; the others are superseded.
+        """
+        rows = [(*held, *(parsed[held][name] for name in PARSED)) for held in sorted(parsed)]
+
+        def transaction(connection: sa.Connection) -> set[Held]:
+            ended = _complete(connection, rows) if rows else set[Held]()
+            for held in sorted(failed):
+                why = failed[held]
+                if self.fail(connection, held, reason=why.reason, message=why.message, retryable=why.retryable):
+                    ended.add(held)
+            return ended
+
+        return self._engine.write(transaction, Failpoint.COMMIT_PARSE)
 
 
 def parsed_values(parsed: ParsedDocument, markdown_sha256: str) -> dict[str, Any]:
@@ -134,4 +173,32 @@ def _insert(connection: sa.Connection, requests: Sequence[ParseRequest]) -> None
         insert.values(rows).on_conflict_do_nothing(
             index_elements=["parse_key"], index_where=sa.text(PARSED_OR_ACTIVE_SQL)
         )
+    )
+
+
+def _complete(connection: sa.Connection, rows: Sequence[Sequence[Any]]) -> set[Held]:
+    postgres = is_postgres(connection)
+    arguments = row_set_arguments(COLUMNS, rows, postgres=postgres)
+    return {Held(*row) for row in connection.execute(_completion(postgres), arguments)}
+
+
+@lru_cache(2)
+def _completion(postgres: bool) -> sa.Executable:  # noqa: FBT001 - cached by position
+    """The guarded UPDATE: rows that are not held under the given generation are left as they are."""
+    given = row_set(COLUMNS, postgres=postgres)
+    return (
+        sa.update(parse_runs)
+        .where(
+            PARSE.parse_run_id == given.c.row_id,
+            PARSE.generation == given.c.generation,
+            PARSE.status == literal(RowStatus.RUNNING),
+        )
+        .values(
+            status=literal(RowStatus.COMPLETED),
+            owner=sa.null(),
+            lease_expires_ms=sa.null(),
+            finished_ms=now_ms(),
+            **{name: given.c[name] for name in PARSED},
+        )
+        .returning(PARSE.parse_run_id, PARSE.generation)
     )

@@ -1,8 +1,9 @@
 """Documents to Markdown, each in a process of its own, or by a job of Reducto's.
 
 ``local_provider`` is what the rest of the project uses. It starts a ``fork_server``, which imports the parsing
-libraries once and forks a limited child per document; the child runs ``document_reader``. It never goes to the
-network, and the libraries are never imported into the calling process. The modules named ``reducto`` are all that does.
+libraries once and forks a limited child per document; the child runs ``document_reader``. Documents that are named as
+text have a smaller server, whose children run ``text_reader``. It never goes to the network, and the libraries are
+never imported into the calling process. The modules named ``reducto`` are all that does.
 """
 
 from __future__ import annotations

@@ -1,11 +1,14 @@
 """The process that has the parsing libraries imported and forks one limited child per document.
 
-Started by :mod:`resources.parsing.local_provider` with one end of a socket pair as ``control``. A request is one byte
+Started by :mod:`resources.parsing.server_process` with one end of a socket pair as ``control``. A request is one byte
 on it, which says whether there is OCR to do and so which limits hold, with three descriptors: a reply socket, the
 document (an order as a line of JSON, then the bytes) and a file for the result. The server answers each request with
 one JSON object on its reply socket, once the child has ended. A closed reply socket cancels its child; a closed control
 socket ends everything. The server stays single-threaded: that is what makes forking after the imports safe (the
 libraries start threads on their first call, which only children make).
+
+A fork and the pages that a child copies are most of what a short document costs, so there are two kinds of servers: one
+that has all engines imported, and one a third of its size for documents that are named as text.
 """
 
 from __future__ import annotations
@@ -19,17 +22,22 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from extraction_core.parsing import ParseFailure, ParseFailureReason
-from resources.parsing.document_reader import preload_engines
 from resources.parsing.limits import ParseLimits
-from resources.parsing.tasks import perform
-from resources.parsing.wire import RECOGNISE, encode_failure
+from resources.parsing.wire import RECOGNISE, Readers, Task, encode_failure
+
+Perform = Callable[[Mapping[str, Any], bytes], bytes]
+"""Does an order with a document in a child, and returns the encoded result."""
 
 _FIRST_INHERITED_FD = 3
 _MAX_FD = 4096
+_WARM_UP_ROUNDS = 20
+"""CPython 3.11 specialises code that ran about eight times, in place."""
+_SAMPLE = ({"task": Task.PARSE.value, "document_key": "sample.md"}, "# A sample\n\n| Größe |\n|---|\n| 2U |\n".encode())
 _MAXRSS_UNIT = 1 if sys.platform == "darwin" else 1024
 
 
@@ -46,9 +54,9 @@ class _Child:
 class ForkServer:
     """One loop over: new requests, children that ended, callers that went away, deadlines."""
 
-    def __init__(self, control: socket.socket, limits: ParseLimits) -> None:
+    def __init__(self, control: socket.socket, limits: ParseLimits, perform: Perform) -> None:
         self._control = control
-        self._limits = limits
+        self._limits, self._perform = limits, perform
         self._selector = selectors.DefaultSelector()
         self._children: dict[int, _Child] = {}
 
@@ -76,7 +84,7 @@ class ForkServer:
         limits = self._limits.for_ocr() if byte == RECOGNISE else self._limits
         pid = os.fork()
         if pid == 0:
-            _run_child(document_fd, result_fd, alive_in_child, limits)
+            _run_child(document_fd, result_fd, alive_in_child, limits, self._perform)
         for fd in (document_fd, result_fd, alive_in_child):
             os.close(fd)
         self._children[pid] = _Child(pid=pid, reply=reply, alive=alive, deadline=time.monotonic() + limits.wall_s)
@@ -119,7 +127,7 @@ def _kill_group(pid: int) -> None:
             continue
 
 
-def _run_child(document_fd: int, result_fd: int, alive_fd: int, limits: ParseLimits) -> None:
+def _run_child(document_fd: int, result_fd: int, alive_fd: int, limits: ParseLimits, perform: Perform) -> None:
     """Do one task and leave without any clean-up: exit handlers of the native libraries are known to crash."""
     try:
         os.setsid()
@@ -128,7 +136,7 @@ def _run_child(document_fd: int, result_fd: int, alive_fd: int, limits: ParseLim
         with os.fdopen(document_fd, "rb") as document:
             order = json.loads(document.readline())
             data = document.read()
-        result = _perform(order, data)
+        result = _perform(perform, order, data)
         with os.fdopen(result_fd, "wb", closefd=False) as out:
             out.write(result)
         os._exit(0)
@@ -136,7 +144,7 @@ def _run_child(document_fd: int, result_fd: int, alive_fd: int, limits: ParseLim
         os._exit(1)
 
 
-def _perform(order: dict[str, Any], data: bytes) -> bytes:
+def _perform(perform: Perform, order: Mapping[str, Any], data: bytes) -> bytes:
     try:
         return perform(order, data)
     except MemoryError:
@@ -153,11 +161,24 @@ def _close_all_but(kept: set[int]) -> None:
         start = fd + 1
 
 
+def _prepared(readers: Readers) -> Perform:
+    """Import what the children need and do what each of them would otherwise pay for; starts no threads."""
+    if readers is Readers.TEXT:
+        from resources.parsing.text_reader import perform_text as perform  # noqa: PLC0415 - what is imported is the point
+    else:
+        from resources.parsing.document_reader import preload_engines  # noqa: PLC0415 - as above
+        from resources.parsing.tasks import perform  # noqa: PLC0415 - as above
+
+        preload_engines()
+    for _ in range(_WARM_UP_ROUNDS):  # else each child would specialise the code, in pages of its own
+        perform(*_SAMPLE)
+    return perform
+
+
 def main() -> None:
-    """Entry point: ``control descriptor`` and ``limits as JSON`` are the last two arguments."""
-    control = socket.socket(fileno=int(sys.argv[-2]))
-    limits = ParseLimits(**json.loads(sys.argv[-1]))
-    preload_engines()
+    """Entry point: ``readers``, ``control descriptor`` and ``limits as JSON`` are the last three arguments."""
+    readers, control, limits = sys.argv[-3:]
+    perform = _prepared(Readers(readers))
     gc.collect()
     gc.freeze()  # keeps the collector of the children from copying the pages they share with the server
-    ForkServer(control, limits).serve()
+    ForkServer(socket.socket(fileno=int(control)), ParseLimits(**json.loads(limits)), perform).serve()

@@ -7,10 +7,10 @@ stop decompression bombs within seconds. ``RLIMIT_AS`` has no effect on macOS; t
 from __future__ import annotations
 
 import contextlib
+import os
 import resource
 import signal
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 _GRACE_S = 5
@@ -48,4 +48,13 @@ class ParseLimits:
         resource.setrlimit(resource.RLIMIT_AS, (self.memory_bytes, self.memory_bytes))
         signal.setitimer(signal.ITIMER_REAL, self.wall_s + _GRACE_S)
         with contextlib.suppress(OSError):  # Linux: if memory runs out, the kernel kills this process before others
-            Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
+            _write(b"/proc/self/oom_score_adj", b"1000")
+
+
+def _write(file: bytes, data: bytes) -> None:
+    """By system calls: what a path and a text file of Python's touch costs a fresh process two milliseconds."""
+    descriptor = os.open(file, os.O_WRONLY)
+    try:
+        os.write(descriptor, data)
+    finally:
+        os.close(descriptor)

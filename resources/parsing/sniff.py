@@ -30,7 +30,7 @@ class Format(StrEnum):
     TEXT = "text/plain"
 
 
-_BY_EXTENSION = {
+BY_EXTENSION = {
     ".csv": Format.CSV,
     ".tsv": Format.TSV,
     ".tab": Format.TSV,
@@ -44,6 +44,7 @@ _BY_EXTENSION = {
     ".text": Format.TEXT,
     ".log": Format.TEXT,
 }
+"""What text is by the name of its file."""
 _IMAGES = {
     b"\x89PNG\r\n\x1a\n": "PNG",
     b"\xff\xd8\xff": "JPEG",
@@ -120,7 +121,7 @@ def image_kind(data: bytes, document_key: str) -> str | None:
         kind = "WebP"
     if data[4:12] in {b"ftypheic", b"ftypheix", b"ftypavif", b"ftypmif1"}:
         kind = "HEIF"
-    if kind == "BMP" and PurePosixPath(document_key).suffix.lower() in _BY_EXTENSION:  # a text may well begin with BM
+    if kind == "BMP" and PurePosixPath(document_key).suffix.lower() in BY_EXTENSION:  # a text may well begin with BM
         return None
     return kind
 
@@ -151,8 +152,8 @@ def _text_format(data: bytes, extension: str) -> Format:
     if extension in _BINARY_EXTENSIONS:
         message = f"not a {extension[1:].upper()} (looks like {looks_like})"
         raise DocumentRefusedError(ParseFailureReason.UNSUPPORTED, message)
-    if extension in _BY_EXTENSION:
-        return _BY_EXTENSION[extension]
+    if extension in BY_EXTENSION:
+        return BY_EXTENSION[extension]
     return {"HTML": Format.HTML, "an e-mail": Format.EMAIL}.get(looks_like, Format.TEXT)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
+from functools import cache
 
 RULES_REVISION = "2"
 """Raise it with every change here that can change the Markdown of a document that parsed before."""
@@ -12,9 +12,14 @@ OFFICE_ENGINE = "xberg"
 OWN_RULES = "rules"
 
 
+@cache
 def engine_version(engine: str) -> str:
     """The installed version of an engine; for our own rules, their revision."""
-    return RULES_REVISION if engine == OWN_RULES else version(engine)
+    if engine == OWN_RULES:
+        return RULES_REVISION
+    from importlib.metadata import version  # noqa: PLC0415 - large, and not for the server that reads text alone
+
+    return version(engine)
 
 
 def provider_version() -> str:

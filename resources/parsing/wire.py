@@ -23,6 +23,16 @@ class Task(StrEnum):
     READ_ATTACHMENT = "read_attachment"
 
 
+class Readers(StrEnum):
+    """What a fork server has imported, and so what its children can read."""
+
+    TEXT = "text"
+    ALL = "all"
+
+
+NEEDS_ENGINES = b"engines\n"
+"""In place of a result: the document has another format than its name says, which takes a server with the engines."""
+
 READ, RECOGNISE = b".", b"o"
 """The byte of a request: by which limits its child works, since the server does not read its order."""
 
@@ -65,6 +75,15 @@ def decode_result(encoded: bytes) -> ParsedDocument | ParseFailure:
         )
     except (KeyError, TypeError) as error:
         raise ValueError(f"not a parse result: {error}") from error
+
+
+def decode_result_of_text(encoded: bytes) -> ParsedDocument | ParseFailure | None:
+    """As :func:`decode_result`; None for :data:`NEEDS_ENGINES`.
+
+    Raises:
+        ValueError: as there.
+    """
+    return None if encoded == NEEDS_ENGINES else decode_result(encoded)
 
 
 def encode_attachments(attachments: list[Attachment]) -> bytes:

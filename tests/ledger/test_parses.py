@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from extraction_core.parsing import ParseFailure, ParseFailureReason
 from tests.factories import LEASE_S, a_parse_request, a_set, claim_parses, fingerprint, needed_parses
 from tests.ledger.support import driver_errors, one_row, rows, together
 
@@ -21,6 +22,8 @@ PARSED = {
     "engine": "engine 1",
     "warnings": [{"code": "w\0"}],
 }
+FINAL = ParseFailure(reason=ParseFailureReason.CORRUPT, message="no")
+RETRYABLE = ParseFailure(reason=ParseFailureReason.WORKER_DIED, message="no")
 
 
 def end_the_only_one(ledger: Ledger, ending: str) -> int:
@@ -28,13 +31,13 @@ def end_the_only_one(ledger: Ledger, ending: str) -> int:
     (claimed,) = claim_parses(ledger, needed_parses(ledger, 1))
     match ending:
         case "completed":
-            assert ledger.parses.record_parsed(claimed.held, PARSED)
+            assert ledger.parses.record_all({claimed.held: PARSED}, {}) == {claimed.held}
         case "cancelled":
             ledger.parses.request_cancel(1)
             ledger.parses.release([claimed.held])
         case _:
-            retryable = ending == "failed, retryable"
-            assert ledger.parses.record_failed(claimed.held, reason="corrupt", message="no", retryable=retryable)
+            failure = RETRYABLE if ending == "failed, retryable" else FINAL
+            assert ledger.parses.record_all({}, {claimed.held: failure}) == {claimed.held}
     return claimed.held.row_id
 
 
@@ -119,7 +122,7 @@ def test_a_parsed_run_says_what_came_of_it(ledger: Ledger) -> None:
 def test_a_failed_run_says_why(ledger: Ledger) -> None:
     end_the_only_one(ledger, "failed, retryable")
     row = one_row(ledger, "parse_runs")
-    assert (row["status"], row["reason"], row["message"], row["retryable"]) == ("failed", "corrupt", "no", True)
+    assert (row["status"], row["reason"], row["message"], row["retryable"]) == ("failed", "worker_died", "no", True)
 
 
 def test_a_parse_that_two_sets_need_is_claimed_by_one_of_them(ledger: Ledger) -> None:
@@ -136,3 +139,44 @@ def test_a_parse_that_two_sets_need_is_claimed_by_one_of_them(ledger: Ledger) ->
     ledger.documents.keep_contents([shared])
     claims = [ledger.parses.claim("worker", each.set_id, 5, LEASE_S) for each in (there, here)]
     assert [len(claimed) for claimed in claims] == [1, 0]
+
+
+def test_many_runs_end_at_once_each_with_what_came_of_it(ledger: Ledger) -> None:
+    claimed = claim_parses(ledger, needed_parses(ledger, 5), 5)
+    parsed = {one.held: {**PARSED, "characters": one.held.row_id} for one in claimed[:3]}
+    failed = {one.held: FINAL for one in claimed[3:]}
+    assert ledger.parses.record_all(parsed, failed) == {one.held for one in claimed}
+    found = {row["parse_run_id"]: row for row in rows(ledger, "parse_runs")}
+    for held, values in parsed.items():
+        row = found[held.row_id]
+        assert {**values, "status": "completed"} == {name: row[name] for name in [*values, "status"]}
+        assert row["finished_ms"]
+    assert ["corrupt", "corrupt"] == [found[held.row_id]["reason"] for held in failed]
+
+
+def test_a_run_that_was_taken_over_is_left_alone_and_costs_no_neighbour(ledger: Ledger) -> None:
+    document_set = needed_parses(ledger, 4)
+    lost_parsed, lost_failed, *ours = claim_parses(ledger, document_set, 4)
+    ledger.parses.release([lost_parsed.held, lost_failed.held])
+    theirs = {one.held for one in claim_parses(ledger, document_set, 4)}
+    won = ledger.parses.record_all(
+        {lost_parsed.held: PARSED, ours[0].held: PARSED}, {lost_failed.held: FINAL, ours[1].held: FINAL}
+    )
+    assert won == {one.held for one in ours}
+    still_running = {row["parse_run_id"] for row in rows(ledger, "parse_runs") if row["status"] == "running"}
+    assert still_running == {held.row_id for held in theirs} == {lost_parsed.held.row_id, lost_failed.held.row_id}
+
+
+def test_a_run_that_was_ended_is_not_ended_again(ledger: Ledger) -> None:
+    (claimed,) = claim_parses(ledger, needed_parses(ledger, 1))
+    ledger.parses.record_all({}, {claimed.held: FINAL})
+    assert ledger.parses.record_all({claimed.held: PARSED}, {}) == set()
+    assert one_row(ledger, "parse_runs")["status"] == "failed"
+
+
+def test_a_parse_is_of_the_sets_own_document_whoever_enqueued_it(ledger: Ledger) -> None:
+    document_set = needed_parses(ledger, 2)
+    runs = {row["parse_run_id"] for row in rows(ledger, "parse_runs")}
+    by_run = {row["parse_run_id"]: row["document_key"] for row in rows(ledger, "documents")}
+    assert ledger.parses.keys_in_set(document_set.set_id, runs) == by_run
+    assert ledger.parses.keys_in_set(document_set.set_id + 1, runs) == {}

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from extraction_core.parse_jobs import OPEN_JOB, PARSE_JOB_MOVES, JobFailed, JobResult, ParseJobState
 from extraction_core.parsing import ParseFailureReason
+from resources.ledger.parses import PARSED
 from resources.ledger.queue import Held
 from resources.ledger.tables import parse_runs
 from tests.factories import LEASE_S, claim_parses, fingerprint, needed_parses
@@ -102,7 +103,7 @@ def test_a_job_is_out_of_reach_for_its_former_worker_and_for_every_reclaim(ledge
     former = Held(held.row_id, held.generation - 1)
     assert ledger.parses.heartbeat([former], 0.0) == {}
     assert ledger.parses.release([former]) == 0
-    assert not ledger.parses.record_parsed(former, VALUES)
+    assert ledger.parses.record_all({former: {**dict.fromkeys(PARSED), **VALUES}}, {}) == set()
     assert ledger.parses.reclaim(document_set.set_id) == 0
     assert claim_parses(ledger, document_set) == []
     assert one_row(ledger, "parse_runs") == before

@@ -145,9 +145,7 @@ class BatchSubmitter:
         return ready
 
     def _build(self, claim: Claimed, end: RowEnd) -> Prepared | None:
-        parse_run_id = claim.row["parse_run_id"]
-        parse = self._tools.ledger.parses.get(parse_run_id) if parse_run_id else None
-        loaded = load_document(self._tools, self._lost_texts, claim.row["document_key"], parse)
+        loaded = load_document(self._tools, self._lost_texts, claim.row["document_key"], claim.row["parse"])
         if isinstance(loaded, NotLoaded):
             if loaded.wait_s is not None:
                 end.requeue(loaded.reason, loaded.message, loaded.wait_s)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from extraction_assets.workers.asking import Ready, attempt_plan
 from extraction_assets.workers.loading import NotLoaded, load_document
@@ -17,7 +16,7 @@ from extraction_assets.workers.pacer import Pacer
 from extraction_assets.workers.row_end import RowEnd
 from extraction_assets.workers.session import WorkerSession
 from extraction_assets.workers.slices import InThread
-from extraction_assets.workers.steps import Derivation, Preparation, Prepared, Steps
+from extraction_assets.workers.steps import Derivation, Prepared, Steps
 from extraction_assets.workers.tools import Tools
 from extraction_core.calls import CallFailed, Provider
 from extraction_core.causes import POLICIES, Cause, Remedy
@@ -83,8 +82,7 @@ class DocumentTask:
             await self._give_up(Cause.WORKER_ERROR, f"{type(error).__name__}: {error}", next_retry_s=60.0)
 
     async def _extract(self) -> None:
-        preparation = Preparation(parse_run_id=self._row["parse_run_id"], make=self._prepare)
-        prepared = await self._context.steps.prepare.ask(preparation)
+        prepared = await self._context.steps.prepare.ask(self._prepare)
         if isinstance(prepared, NotLoaded):
             await self._end_unloaded(prepared)
             return
@@ -104,9 +102,9 @@ class DocumentTask:
                 else:
                     await self._give_up(cause or Cause.COST_LIMIT, message)
 
-    def _prepare(self, parse: Mapping[str, Any] | None) -> Prepared | NotLoaded:
+    def _prepare(self) -> Prepared | NotLoaded:
         """Load what is shown, and make and measure its request. Blocks."""
-        loaded = load_document(self._tools, self._context.lost_texts, self._row["document_key"], parse)
+        loaded = load_document(self._tools, self._context.lost_texts, self._row["document_key"], self._row["parse"])
         if isinstance(loaded, NotLoaded):
             return loaded
         ready = self._end.asking.build(loaded)

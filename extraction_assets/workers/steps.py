@@ -6,10 +6,9 @@ answer before anything is derived from it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 from extraction_assets.workers.asking import Ready, RequestSize
 from extraction_assets.workers.loading import NotLoaded
@@ -36,12 +35,8 @@ class Prepared:
     plan: AttemptPlan
 
 
-@dataclass(frozen=True, kw_only=True)
-class Preparation:
-    """A request that is to be made: ``make`` takes the parse run's row, or None when there is none."""
-
-    parse_run_id: int | None
-    make: Callable[[Mapping[str, Any] | None], Prepared | NotLoaded]
+Preparation = Callable[[], Prepared | NotLoaded]
+"""Makes a request; may take a while."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +52,7 @@ class Steps:
     """The sliced steps of one event loop; close them when nothing asks any more.
 
     Attributes:
-        prepare: makes requests out of parse runs.
+        prepare: makes requests.
         open: opens attempts.
         keep: keeps answers, by the tokens of their attempts.
         derive: judges kept answers, writes files and rows; gives back why one cannot be used.
@@ -80,12 +75,9 @@ class Steps:
         self._disk_threads.shutdown()
 
     def _prepare(self, preparations: Sequence[Preparation]) -> list[Prepared | NotLoaded | Exception]:
-        ids = {one.parse_run_id for one in preparations if one.parse_run_id is not None}
-        parses = self._tools.ledger.parses.get_all(ids) if ids else {}
-
         def make(one: Preparation) -> Prepared | NotLoaded | Exception:
             try:
-                return one.make(parses.get(one.parse_run_id or 0))
+                return one()
             except Exception as error:  # noqa: BLE001 - raised where it was asked for
                 return error
 

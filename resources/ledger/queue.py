@@ -99,11 +99,16 @@ class WorkQueue:
             if kept := [one for one in earlier if one.held.row_id in owned]:
                 return kept
             rows = connection.execute(self._claim(), arguments).mappings().all()
-            claimed = [Claimed(held=Held(row[self._row_id.name], row["generation"]), row=dict(row)) for row in rows]
+            found = self._with_more(connection, [dict(row) for row in rows])
+            claimed = [Claimed(held=Held(row[self._row_id.name], row["generation"]), row=row) for row in found]
             earlier[:] = sorted(claimed, key=lambda item: item.held)
             return list(earlier)
 
         return self._engine.write(transaction, self._claim_at)
+
+    def _with_more(self, connection: sa.Connection, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Add what else the worker needs of other tables, in the claim's own transaction."""
+        return rows
 
     def heartbeat(self, held: Sequence[Held], lease_s: float) -> dict[int, bool]:
         """Extend the leases of all held rows in one statement.
@@ -247,12 +252,6 @@ class WorkQueue:
         statement = sa.select(self._table).where(self._row_id == row_id)
         row = self._engine.read(lambda connection: connection.execute(statement).mappings().first())
         return None if row is None else dict(row)
-
-    def get_all(self, row_ids: Iterable[int]) -> dict[int, Mapping[str, Any]]:
-        """Return the rows that are there, by id; for at most a few hundred ids."""
-        statement = sa.select(self._table).where(self._row_id.in_(sorted(row_ids)))
-        rows = self._engine.read(lambda connection: connection.execute(statement).mappings().all())
-        return {row[self._row_id.name]: dict(row) for row in rows}
 
     def _build_claim(self) -> sa.UpdateBase:
         table = self._table

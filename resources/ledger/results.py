@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -20,7 +21,7 @@ from resources.ledger.batches import cancel_batches
 from resources.ledger.completions import Completed, Output, complete_all
 from resources.ledger.engine import LedgerEngine
 from resources.ledger.queue import Held, WorkQueue
-from resources.ledger.tables import documents, extraction_results
+from resources.ledger.tables import documents, extraction_results, parse_runs
 from resources.ledger.types import AnySelect, literal, now_ms
 
 RESULT = extraction_results.c
@@ -45,7 +46,10 @@ class Failed:
 
 
 class Results(WorkQueue):
-    """The queue of extraction results; a claim's scope is an extraction run."""
+    """The queue of extraction results; a claim's scope is an extraction run.
+
+    A claimed row has the row of its parse run with it, as ``parse``; None when it has none.
+    """
 
     def __init__(self, engine: LedgerEngine) -> None:
         super().__init__(
@@ -55,6 +59,12 @@ class Results(WorkQueue):
             RESULT.run_id == sa.bindparam("scope", type_=sa.BigInteger),
             Failpoint.COMMIT_CLAIM,
         )
+
+    def _with_more(self, connection: sa.Connection, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        ids = sorted({row["parse_run_id"] for row in rows} - {None})
+        parses = connection.execute(_parse_runs(), {"ids": ids}).mappings() if ids else ()
+        by_id = {parse["parse_run_id"]: dict(parse) for parse in parses}
+        return [{**row, "parse": by_id.get(row["parse_run_id"])} for row in rows]
 
     def record_completed(self, held: Held, output: Output, attempt_id: int, publish: Callable[[], None]) -> bool:
         """End a held result completed, with its file.
@@ -141,6 +151,11 @@ class Results(WorkQueue):
             RESULT.attempt_id == attempt_id,
         )
         return self._engine.read(lambda connection: connection.execute(ours).first() is not None)
+
+
+@lru_cache(1)
+def _parse_runs() -> AnySelect:
+    return sa.select(parse_runs).where(parse_runs.c.parse_run_id.in_(sa.bindparam("ids", expanding=True)))
 
 
 def _judge_failed(connection: sa.Connection, failed: Failed) -> None:

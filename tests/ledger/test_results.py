@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+import sqlalchemy as sa
 
 from extraction_core.failpoints import Failpoint
+from resources.ledger.tables import extraction_results
 from tests.factories import (
     Crash,
     CrashAt,
     a_failure,
+    a_parse_request,
     a_run,
     a_set,
     an_output,
@@ -44,6 +47,17 @@ def attempt(ledger: Ledger, held: Held) -> OpenAttempt:
     opened = open_attempt(ledger, held)
     answer(ledger, opened)
     return opened
+
+
+def test_a_claimed_row_has_its_parse_run_with_it(ledger: Ledger) -> None:
+    run_id = a_run(ledger, documents=2)
+    (parse_run_id,) = ledger.parses.enqueue([a_parse_request()], again=False).values()
+    first = sa.select(sa.func.min(extraction_results.c.result_id)).scalar_subquery()
+    parsed = sa.update(extraction_results).values(parse_run_id=parse_run_id)
+    execute(ledger, parsed.where(extraction_results.c.result_id == first))
+    with_one, without = ledger.results.claim("worker", run_id, 2, 60)
+    assert with_one.row["parse"] == one_row(ledger, "parse_runs")
+    assert without.row["parse"] is None
 
 
 def never_called() -> None:

@@ -86,11 +86,12 @@ def _demo(environment: Environment, collections: list[Collection]) -> int:
         for scanned in scan_collections(collections, environment):
             click.echo(str(scanned))
         before = _so_far(environment)
+        backfills = [_backfill(collection) for collection in collections]  # before the daemon, whose sensors see them
         daemon_log = environment.home / "dagster" / "demo-daemon.log"
         daemon_log.parent.mkdir(parents=True, exist_ok=True)
         stack.enter_context(running_daemon(dict(os.environ), daemon_log))
         with dg.DagsterInstance.get() as instance:
-            finished = _watch(instance, environment, [_backfill(collection) for collection in collections])
+            finished = _watch(instance, environment, backfills)
         return _summary(environment, collections, before, bill_url, finished=finished)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import pytest
@@ -21,9 +22,14 @@ from tests.sandbox_server import SandboxServer, running_sandbox
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each of the hundreds of children compiles all modules anew
+os.environ.pop("SSL_CERT_FILE", None)
+os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)  # no certificates: every client would read all of the system's
+MEMORY = Path("/dev/shm")  # noqa: S108 - a file system in memory, where there is one; folders below are pytest's own
+ROOM_BYTES = 8 << 30
+if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ROOM_BYTES:  # each commit on a disk is a wait for it
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 BOTH_DATABASES = ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
 

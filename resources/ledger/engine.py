@@ -23,6 +23,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from extraction_core.errors import ConfigurationError, LedgerError
 from extraction_core.failpoints import Failpoint, Failpoints, no_failpoints
+from resources.ledger.statements import CompiledStatements
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -32,6 +33,7 @@ RETRY_FOR_S = 90.0
 FIRST_RETRY_S = 0.05
 LONGEST_RETRY_S = 2.0
 POOL_SIZE = 6
+COMPILED = {"compiled_cache": CompiledStatements()}
 
 TRANSIENT_SQLSTATES = frozenset(
     {"40001", "40P01", "53300", "55P03", "57P01", "57P02", "57P03", "08000", "08003", "08006"}
@@ -163,6 +165,7 @@ def _make_engine(url: str) -> sa.Engine:
                 max_overflow=0,
                 pool_pre_ping=True,
                 connect_args={name: value for name, value in WHILE_CONNECTING.items() if name not in address.query},
+                execution_options=COMPILED,
             )
         case other:
             raise ConfigurationError(
@@ -196,7 +199,7 @@ def _make_sqlite_engine(address: sa.URL) -> sa.Engine:
             "Use sqlite:////absolute/path/ledger.db.",
         )
     Path(address.database).parent.mkdir(parents=True, exist_ok=True)
-    engine = sa.create_engine(address, pool_size=POOL_SIZE, max_overflow=0)
+    engine = sa.create_engine(address, pool_size=POOL_SIZE, max_overflow=0, execution_options=COMPILED)
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine

@@ -19,8 +19,8 @@ from extraction_core.failpoints import Failpoint
 from resources.output import OutputStore
 from resources.output.spelling import other_spelling, takes_no_notice_of_case
 from resources.source import DocumentSource
+from tests.conftest import MEMORY
 from tests.factories import some_files
-from tests.resources.conftest import MEMORY
 from tests.workplace import ON_ONE_DATABASE, Workplace
 
 if TYPE_CHECKING:
@@ -121,9 +121,11 @@ def test_a_read_only_output_root_stops_the_line_with_its_reason(workplace: Workp
 @ON_ONE_DATABASE
 @pytest.mark.parametrize("moved", ["outputs", "parsed"])
 def test_outputs_and_parsed_texts_may_be_on_file_systems_of_their_own(workplace: Workplace, moved: str) -> None:
-    if not MEMORY.is_dir() or MEMORY.stat().st_dev == workplace.folder.stat().st_dev:
+    own = workplace.folder.stat().st_dev
+    others = [one for one in (MEMORY, Path(tempfile.gettempdir())) if one.is_dir() and one.stat().st_dev != own]
+    if not others:
         pytest.skip("there is one file system here")
-    with tempfile.TemporaryDirectory(dir=MEMORY) as elsewhere:
+    with tempfile.TemporaryDirectory(dir=others[0]) as elsewhere:
         (workplace.home / moved).symlink_to(elsewhere)
         assert workplace.run(workplace.collection()).result is Result.CLOSED
         assert any(Path(elsewhere).rglob("*.*"))

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.conftest import MEMORY
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-MEMORY = Path("/dev/shm")  # noqa: S108 - a file system in memory, where there is one
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sensors.sweep import SweepReport
     from tests.conftest import MakeLedger
 
-ROUNDS = 120
+ROUNDS = 40
 
 
 def left_behind(watch: Watch) -> int:

@@ -20,7 +20,9 @@ from benchmarks.canned_server import canned_server
 from benchmarks.place import Place
 from benchmarks.report import show
 
-LADDER = (250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000)
+SIZES = (500, 1_000, 2_500)
+FEWEST_SIZES = 2
+"""An exponent is a slope."""
 IN_FLIGHT = 32
 MB = 1024**2
 
@@ -28,12 +30,14 @@ MB = 1024**2
 def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--least", type=int, default=500, help="smallest number of documents (default: %(default)s)")
-    parser.add_argument("--most", type=int, default=2_500, help="largest number of documents (default: %(default)s)")
+    parser.add_argument(
+        "--sizes", type=int, nargs="+", default=SIZES, help="numbers of documents, two or more (default: 500 1000 2500)"
+    )
     parser.add_argument("--json", action="store_true", help="end with one line of JSON")
     options = parser.parse_args()
-    between = [size for size in LADDER if options.least < size < options.most]
-    sizes = [options.least, *between, options.most]
+    sizes = sorted(set(options.sizes))
+    if len(sizes) < FEWEST_SIZES or sizes[0] <= 1:
+        parser.error("--sizes: give two numbers of documents or more, each above 1")
     measured = {size: _measure(size) for size in (1, *sizes)}
     start = measured.pop(1)
     rows = {f"{size} documents": _per_document(measured[size], start, size) for size in sizes}

@@ -9,11 +9,13 @@ from time import perf_counter
 from procrastinate import App, PsycopgConnector
 
 logging.disable(logging.CRITICAL)
+FEWEST_CONNECTIONS = 4
+"""Below this its pool refuses to open."""
 
 
 async def main(url: str, jobs: int, workers: int) -> None:
     """Defer, work, and print how long the work took."""
-    app = App(connector=PsycopgConnector(conninfo=url, max_size=workers + 2))
+    app = App(connector=PsycopgConnector(conninfo=url, max_size=max(workers + 2, FEWEST_CONNECTIONS)))
 
     @app.task(name="nothing")
     async def nothing(number: int) -> None:

@@ -159,11 +159,11 @@ def _make_engine(url: str) -> sa.Engine:
         case "sqlite":
             return _make_sqlite_engine(address)
         case "postgresql":
+            # no ping before each transaction: one that finds its connection dead is run again on a new one
             return sa.create_engine(
                 address.set(drivername="postgresql+psycopg"),
                 pool_size=POOL_SIZE,
                 max_overflow=0,
-                pool_pre_ping=True,
                 connect_args={name: value for name, value in WHILE_CONNECTING.items() if name not in address.query},
                 execution_options=COMPILED,
             )

@@ -27,7 +27,7 @@ from benchmarks.canned_server import canned_server
 from benchmarks.child import Run, run_child
 from benchmarks.peer import NOT_INSTALLED, run_peer
 from benchmarks.place import INSTRUCTIONS, SCHEMA, Place, document_text
-from benchmarks.report import show
+from benchmarks.report import progress, show
 from extraction_core.collection import DEFAULT_MODEL
 from extraction_core.output_schema import provider_schema
 from extraction_core.prompting import Question, build_request, fenced
@@ -98,8 +98,9 @@ def _ratio(ours: dict[str, Any], floor: dict[str, Any], name: str) -> float | No
 def _measure(load: Load, rounds: int, *, peers: bool) -> dict[str, dict[str, Any]]:
     taken: dict[Load, dict[str, list[Taken]]] = {}
     of_one = replace(load, documents=1)
-    for _ in range(rounds):
+    for number in range(1, rounds + 1):
         for one in (of_one, load)[load == of_one :]:
+            progress(f"round {number} of {rounds}: {one.documents} documents, {one.name}")
             parsing, extracting = _ours(one)
             for who, what in {"floor": _floor(one), "parsing": parsing, "ours": extracting}.items():
                 taken.setdefault(one, {}).setdefault(who, []).append(what)
@@ -133,6 +134,7 @@ def _peer(package: str, program: str, load: Load) -> dict[str, Any]:
     """Measure a peer once: it is far from the floor, and slow."""
 
     def run(one: Load) -> Taken | None:
+        progress(f"{package}: {one.documents} documents, {one.name}")
         with _prompts(one) as files, canned_server(one.latency_ms) as server:
             ran = run_peer(package, program, [server.url, *files, str(one.concurrency)])
             if ran is None:

@@ -24,7 +24,7 @@ from benchmarks.ledger_rows import LifecycleWorkers
 from benchmarks.peer import NOT_INSTALLED, installed_version, run_peer
 from benchmarks.postgres import PostgresServer, running_postgres
 from benchmarks.raw_queue import Take
-from benchmarks.report import show
+from benchmarks.report import progress, show
 from extraction_core.errors import LedgerInvariantError
 
 BATCH = 50
@@ -140,8 +140,9 @@ def _checked(done: int, seconds: float, jobs: int, cpu_s: float | None = None) -
 
 def _measure(variants: dict[str, Variant], rounds: int) -> dict[str, list[Figure]]:
     measured: dict[str, list[Figure]] = {name: [] for name in variants}
-    for _ in range(rounds):
+    for number in range(1, rounds + 1):
         for name, variant in variants.items():
+            progress(f"round {number} of {rounds}: {name}")
             figure = variant()
             measured[name] += [] if figure is None else [figure]
     return measured

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import platform
+import sys
+import time
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from statistics import median
@@ -23,6 +25,11 @@ def machine() -> dict[str, Any]:
         "load_before": round(os.getloadavg()[0], 2),
         **{name: version(name) for name in PACKAGES},
     }
+
+
+def progress(what: str) -> None:
+    """Print a line of progress, apart from the figures."""
+    print(f"{time.strftime('%H:%M:%S')} {what}", file=sys.stderr, flush=True)
 
 
 def timed(work: Callable[[], object]) -> float:

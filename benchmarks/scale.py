@@ -18,7 +18,7 @@ from typing import Any
 
 from benchmarks.canned_server import canned_server
 from benchmarks.place import Place
-from benchmarks.report import show
+from benchmarks.report import progress, show
 
 SIZES = (500, 1_000, 2_500)
 FEWEST_SIZES = 2
@@ -48,6 +48,7 @@ def main() -> None:
 
 def _measure(documents: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory(prefix="bench-scale-") as folder, canned_server(0) as server:
+        progress(f"{documents} documents")
         place = Place(Path(folder), documents, concurrency=IN_FLIGHT)
         parsing = place.materialize("parsed_documents")
         before = place.event_log_rows()

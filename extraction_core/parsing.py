@@ -37,8 +37,9 @@ class ParsedDocument:
     ``visibility_not_checked``, ``right_to_left_visual_order``, ``hidden_slide``. By name: ``hidden_sheet``,
     ``hidden_rows`` and ``hidden_columns`` (sheet), ``formula_without_value`` (sheet and cell), ``attachment_not_read``
     (file name), ``encoding_assumed`` (encoding), ``engine_warning`` (the engine's words). By count:
-    ``characters_replaced``. In a document of several files the file's name stands before the detail; ``file_not_read``
-    (file name, reason and message) says which one is missing.
+    ``characters_replaced``. ``unclosed_quote`` names the row of a CSV from which on all is one cell. In a document of
+    several files the file's name stands before the detail; ``file_not_read`` (file name, reason and message) says which
+    one is missing.
     """
 
     markdown: str

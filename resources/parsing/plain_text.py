@@ -27,6 +27,8 @@ _SEPARATOR_LINE = re.compile(r"sep=([,;\t|])\n")
 """What spreadsheets take as a first line: not a row, but the separator of the rows."""
 _SNIFFED_CHARACTERS = 65536
 _MAX_CELL_CHARACTERS = 1024 * 1024
+_BEYOND_THE_END = "beyond-the-end"
+"""Put after the text: where it is not a row of its own, the text ends inside a quoted cell."""
 
 
 def read_text(data: bytes) -> Draft:
@@ -62,9 +64,13 @@ def _read_table(text: str, dialect: type[csv.Dialect], warnings: list[str]) -> D
     """Cells stay text, as a person would see them; blank rows are left out."""
     csv.field_size_limit(_MAX_CELL_CHARACTERS)
     try:
-        rows = [row for row in csv.reader(io.StringIO(text, newline=""), dialect) if any(cell.strip() for cell in row)]
+        *rows, last = csv.reader(io.StringIO(f"{text}\n{_BEYOND_THE_END}", newline=""), dialect)
     except csv.Error as error:
         raise DocumentRefusedError(ParseFailureReason.CORRUPT, f"not a readable table ({error})") from error
+    if last != [_BEYOND_THE_END]:  # a quote was left open, and all that follows is one cell
+        rows.append([*last[:-1], last[-1].removesuffix(f"\n{_BEYOND_THE_END}")])
+        warnings = [*warnings, f"unclosed_quote:row {len(rows)}"]
+    rows = [row for row in rows if any(cell.strip() for cell in row)]
     return Draft.of_text(markdown_table(rows) if rows else "", engine=OWN_RULES, warnings=warnings)
 
 

@@ -366,6 +366,20 @@ def test_a_csv_is_split_at_its_own_separator(provider: LocalParseProvider, data:
     assert row in parsed(provider, data, "a.csv").markdown.splitlines()
 
 
+def test_a_quote_that_is_never_closed_is_warned_of_with_its_row_and_no_text_is_lost(
+    provider: LocalParseProvider,
+) -> None:
+    found = parsed(provider, b'a,b\n1,ok\n2,"open\n3,x\n4,y\n', "a.csv")
+    assert found.warnings == ("unclosed_quote:row 3",)
+    assert [text in found.markdown for text in ("open", "3,x", "4,y")] == [True] * 3
+    assert "beyond" not in found.markdown
+
+
+@pytest.mark.parametrize("data", [b"a,b\n1,2", b"a,b\r\n1,2\r\n", b'a,b\n1,"x\ny"', b'a,"b"'])
+def test_a_table_whose_quotes_are_closed_is_not_warned_of(provider: LocalParseProvider, data: bytes) -> None:
+    assert parsed(provider, data, "a.csv").warnings == ()
+
+
 def test_a_line_that_names_the_separator_of_a_csv_is_no_row(provider: LocalParseProvider) -> None:
     assert parsed(provider, b"sep=;\r\na;b\r\n1,5;2\r\n", "a.csv").markdown == "| a | b |\n| --- | --- |\n| 1,5 | 2 |"
 

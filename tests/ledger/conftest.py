@@ -1,4 +1,4 @@
-"""Both work queues, so that a test of the verbs runs on each."""
+"""Both work queues, so that a test of the verbs runs on each; a set; a claim."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from resources.ledger.tables import extraction_results, parse_runs
-from tests.factories import a_run, needed_parses
+from tests.factories import a_run, a_set, claim_one, needed_parses
 from tests.ledger.support import Line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from resources.ledger import Ledger
+    from resources.ledger.documents import DocumentSet
+    from resources.ledger.queue import Held
 
 
 @pytest.fixture(params=["extraction_results", "parse_runs"])
@@ -35,3 +37,15 @@ def make_line(request: pytest.FixtureRequest, ledger: Ledger) -> Callable[[int],
 def line(make_line: Callable[[int], Line]) -> Line:
     """A queue of three rows."""
     return make_line(3)
+
+
+@pytest.fixture
+def document_set(ledger: Ledger) -> DocumentSet:
+    """A set of three documents."""
+    return a_set(ledger, 3)
+
+
+@pytest.fixture
+def held(ledger: Ledger) -> Held:
+    """The claim of the only result of a run."""
+    return claim_one(ledger, a_run(ledger, documents=1))

@@ -15,16 +15,18 @@ import sqlalchemy as sa
 from sqlalchemy import event
 
 from extraction_core.batches import BatchState
+from extraction_core.causes import Cause
 from resources.ledger.queue import Held
 from resources.ledger.tables import metadata
 from resources.ledger.types import now_ms
-from tests.factories import LEASE_S, a_failure, a_look, a_run, claim, fingerprint, reserve
+from tests.factories import LEASE_S, a_failure, a_look, a_run, claim, complete, fail, fingerprint, open_attempt, reserve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from extraction_core.failpoints import Failpoint
     from resources.ledger import Ledger
+    from resources.ledger.documents import DocumentSet
     from resources.ledger.queue import WorkQueue
 
 T = TypeVar("T")
@@ -97,6 +99,20 @@ def wait_until_blocked(postgres_url: str, *, at_least: int = 1, unless: Future[A
             if unless and unless.done():
                 return
             assert monotonic() < deadline, "nobody waits"
+
+
+def end(ledger: Ledger, document_set: DocumentSet, *endings: str) -> None:
+    """Run over the set and end its documents, by key: completed, failed, exhausted (all attempts used)."""
+    run_id = a_run(ledger, document_set)
+    for held, ending in zip(claim(ledger, run_id, 3), endings, strict=True):
+        if ending == "completed":
+            complete(ledger, held)
+            continue
+        for _ in range(3 if ending == "exhausted" else 0):
+            attempt = open_attempt(ledger, held)
+            ledger.attempts.abandoned(attempt.attempt_id, attempt.token, cause=Cause.TIMEOUT, message="no answer")
+        fail(ledger, held)
+    ledger.finalize(run_id)
 
 
 def driver_errors(*ledgers: Ledger) -> list[str]:

@@ -36,12 +36,6 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def held(ledger: Ledger) -> Held:
-    """The claim of the only result of a run."""
-    return claim_one(ledger, a_run(ledger, documents=1))
-
-
-@pytest.fixture
 def attempt(ledger: Ledger, held: Held) -> OpenAttempt:
     """Its attempt, answered."""
     opened = open_attempt(ledger, held)

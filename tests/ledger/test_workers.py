@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
 from resources.ledger.workers import WorkerIdentity
 from tests.factories import LEASE_S, a_run, a_set, claim
 from tests.ledger.support import execute, one_row, rows
@@ -18,12 +16,6 @@ if TYPE_CHECKING:
 def identity(worker_id: str, dagster_run_id: str | None = None) -> WorkerIdentity:
     """Return who a worker is."""
     return WorkerIdentity(worker_id=worker_id, collection="servers", host="h", pid=1, dagster_run_id=dagster_run_id)
-
-
-@pytest.fixture
-def document_set(ledger: Ledger) -> DocumentSet:
-    """The set that is worked on."""
-    return a_set(ledger, 3)
 
 
 def test_a_worker_signs_on_once(ledger: Ledger, document_set: DocumentSet) -> None:

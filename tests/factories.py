@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from extraction_assets.workers.tools import Tools, build_tools
 from extraction_core.batches import BatchSeen, BatchState, new_nonce
+from extraction_core.causes import Cause
 from extraction_core.collection import Collection, CollectionFile
 from extraction_core.failpoints import Failpoint, Failpoints, no_failpoints
 from extraction_core.fingerprints import sha256_hex
@@ -254,6 +255,17 @@ def complete(ledger: Ledger, held: Held, **changes: Any) -> None:
 def fail(ledger: Ledger, held: Held, **changes: Any) -> None:
     """End a claim failed. ``changes`` are the failure's."""
     assert ledger.results.record_failed(held, a_failure(**changes))
+
+
+def end_as(ledger: Ledger, held: Held, ending: str, **changes: Any) -> None:
+    """End a claim completed (``changes`` are its answer's), failed, or exhausted: failed with all attempts used."""
+    if ending == "completed":
+        complete(ledger, held, **changes)
+        return
+    for _ in range(MAX_ATTEMPTS if ending == "exhausted" else 0):
+        attempt = open_attempt(ledger, held)
+        ledger.attempts.abandoned(attempt.attempt_id, attempt.token, cause=Cause.TIMEOUT, message="no answer")
+    fail(ledger, held)
 
 
 def a_planned_request(held: Held, **changes: Any) -> PlannedRequest:

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 from click.testing import CliRunner, Result
 
 from extraction_assets.cli import main
-from extraction_core.causes import Cause
 from resources.ledger import Ledger
 from resources.ledger.tables import metadata
-from tests.factories import a_document, a_run, a_set, claim, complete, fail, open_attempt
+from tests.factories import a_document, a_run, a_set, claim, end_as
 from tests.ledger.support import rows
 
 if TYPE_CHECKING:
@@ -33,13 +32,7 @@ def end(ledger: Ledger, *endings: str, folder: str = "server/dell", collection: 
     run_id = a_run(ledger, document_set, keys=keys)
     ended = [how for how in endings if how != "pending"]
     for held, ending in zip(claim(ledger, run_id, len(endings)), ended, strict=True):
-        if ending == "completed":
-            complete(ledger, held, cost_usd=Decimal("0.0012345"))
-            continue
-        for _ in range(3 if ending == "exhausted" else 0):
-            attempt = open_attempt(ledger, held)
-            ledger.attempts.abandoned(attempt.attempt_id, attempt.token, cause=Cause.TIMEOUT, message="no answer")
-        fail(ledger, held)
+        end_as(ledger, held, ending, cost_usd=Decimal("0.0012345"))
     ledger.finalize(run_id)
     return document_set
 

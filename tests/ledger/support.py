@@ -15,11 +15,10 @@ import sqlalchemy as sa
 from sqlalchemy import event
 
 from extraction_core.batches import BatchState
-from extraction_core.causes import Cause
 from resources.ledger.queue import Held
 from resources.ledger.tables import metadata
 from resources.ledger.types import now_ms
-from tests.factories import LEASE_S, a_failure, a_look, a_run, claim, complete, fail, fingerprint, open_attempt, reserve
+from tests.factories import LEASE_S, a_failure, a_look, a_run, claim, claim_one, end_as, fingerprint, reserve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -105,14 +104,16 @@ def end(ledger: Ledger, document_set: DocumentSet, *endings: str) -> None:
     """Run over the set and end its documents, by key: completed, failed, exhausted (all attempts used)."""
     run_id = a_run(ledger, document_set)
     for held, ending in zip(claim(ledger, run_id, 3), endings, strict=True):
-        if ending == "completed":
-            complete(ledger, held)
-            continue
-        for _ in range(3 if ending == "exhausted" else 0):
-            attempt = open_attempt(ledger, held)
-            ledger.attempts.abandoned(attempt.attempt_id, attempt.token, cause=Cause.TIMEOUT, message="no answer")
-        fail(ledger, held)
+        end_as(ledger, held, ending)
     ledger.finalize(run_id)
+
+
+def claim_anew(ledger: Ledger, held: Held) -> Held:
+    """Let the lease of a claim run out; return its successor's claim."""
+    execute(ledger, f"UPDATE extraction_results SET lease_expires_ms = 1 WHERE result_id = {held.row_id}")  # noqa: S608 - our number
+    run_id = ledger.results.get(held.row_id)["run_id"]
+    ledger.results.reclaim(run_id)
+    return claim_one(ledger, run_id, worker="successor")
 
 
 def driver_errors(*ledgers: Ledger) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import pytest
@@ -24,7 +23,7 @@ from tests.factories import (
     open_attempt,
 )
 from tests.ledger.support import (
-    execute,
+    claim_anew,
     one_row,
     rows,
 )
@@ -33,16 +32,6 @@ if TYPE_CHECKING:
     from resources.ledger import Ledger
     from resources.ledger.queue import Held
     from tests.conftest import MakeLedger
-
-TINY = Decimal("0.0000001")
-
-
-def claim_anew(ledger: Ledger, held: Held) -> Held:
-    """Let the lease of a claim run out; return its successor's claim."""
-    execute(ledger, f"UPDATE extraction_results SET lease_expires_ms = 1 WHERE result_id = {held.row_id}")  # noqa: S608 - our number
-    run_id = ledger.results.get(held.row_id)["run_id"]
-    ledger.results.reclaim(run_id)
-    return claim_one(ledger, run_id, worker="successor")
 
 
 def test_an_open_attempt_is_seen_by_every_other_connection(ledger: Ledger, make_ledger: MakeLedger, held: Held) -> None:

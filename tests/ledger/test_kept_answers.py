@@ -21,7 +21,7 @@ from tests.factories import (
     open_attempt,
 )
 from tests.ledger.support import (
-    execute,
+    claim_anew,
     one_row,
     rows,
 )
@@ -29,16 +29,6 @@ from tests.ledger.support import (
 if TYPE_CHECKING:
     from resources.ledger import Ledger
     from resources.ledger.queue import Held
-
-TINY = Decimal("0.0000001")
-
-
-def claim_anew(ledger: Ledger, held: Held) -> Held:
-    """Let the lease of a claim run out; return its successor's claim."""
-    execute(ledger, f"UPDATE extraction_results SET lease_expires_ms = 1 WHERE result_id = {held.row_id}")  # noqa: S608 - our number
-    run_id = ledger.results.get(held.row_id)["run_id"]
-    ledger.results.reclaim(run_id)
-    return claim_one(ledger, run_id, worker="successor")
 
 
 def test_an_answer_is_kept_with_tokens_cost_and_price_list(ledger: Ledger, held: Held) -> None:

@@ -32,11 +32,11 @@ def test_what_one_ledger_compiled_the_next_one_does_not_compile_again(make_ledge
 
 def test_statements_for_another_kind_or_version_of_database_are_others() -> None:
     statements = CompiledStatements()
-    old, new = sqlite.dialect(), sqlite.dialect()
-    old.server_version_info, new.server_version_info = (3, 30), (3, 50)
+    old, new, other_kind = sqlite.dialect(), sqlite.dialect(), postgresql.dialect()
+    old.server_version_info, new.server_version_info, other_kind.server_version_info = (3, 30), (3, 50), (3, 30)
     statements[old, "query"] = "for the old one"
     assert statements.get((old, "query")) == "for the old one"
-    others: list[Any] = [new, postgresql.dialect()]
+    others: list[Any] = [new, other_kind]
     assert [statements.get((other, "query")) for other in others] == [None, None]
 
 

@@ -7,18 +7,9 @@ import math
 import pytest
 
 from extraction_assets.workers.claiming import INTERVAL_S, LONGEST_IDLE_S, ClaimRhythm
+from tests.workers.clock import Clock
 
 PLACES = 32
-
-
-class Clock:
-    """Stands still unless it is put forward."""
-
-    def __init__(self) -> None:
-        self.now_s = 100.0
-
-    def __call__(self) -> float:
-        return self.now_s
 
 
 @pytest.fixture
@@ -55,7 +46,7 @@ def test_a_claim_waits_for_an_eighth_of_the_places_and_not_longer_than_the_inter
 ) -> None:
     assert rhythm.wait_s(PLACES - 4, PLACES) == 0
     assert rhythm.wait_s(PLACES - 3, PLACES) == pytest.approx(INTERVAL_S)
-    clock.now_s += INTERVAL_S
+    clock.now += INTERVAL_S
     assert rhythm.wait_s(PLACES - 3, PLACES) == pytest.approx(0)
 
 
@@ -68,7 +59,7 @@ def test_a_claim_that_found_nothing_is_not_repeated_soon_however_many_places_are
 ) -> None:
     found_nothing(rhythm)
     assert rhythm.wait_s(1, PLACES) == pytest.approx(LONGEST_IDLE_S)
-    clock.now_s += LONGEST_IDLE_S
+    clock.now += LONGEST_IDLE_S
     assert rhythm.wait_s(1, PLACES) == pytest.approx(0)
 
 

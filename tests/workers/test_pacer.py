@@ -6,15 +6,7 @@ import pytest
 
 from extraction_assets.workers.pacer import REFUSALS_IN_A_ROW, Pacer, PutOff
 from extraction_core.causes import Cause
-
-
-class Clock:
-    """Seconds that pass when a test says so."""
-
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.workers.clock import Clock
 
 
 @pytest.fixture

@@ -23,7 +23,9 @@ import sqlalchemy as sa
 
 from extraction_core.failpoints import Failpoint
 from extraction_core.states import ACTIVE_ROW, RowStatus
+from resources.ledger.claims import Claim, claim_arguments, claim_statement, of_several, shared_out
 from resources.ledger.engine import LedgerEngine
+from resources.ledger.group_commit import GroupCommit
 from resources.ledger.row_sets import is_postgres, row_set, row_set_arguments
 from resources.ledger.types import literal, now_ms
 
@@ -68,6 +70,9 @@ class WorkQueue:
         row_id: its primary key.
         scope: a predicate with the bind parameter ``scope``, which limits claims and statistics to one unit of work.
         claim_at: the failpoint before the commit of a claim.
+
+    Attributes:
+        claiming: the claims that share a transaction.
     """
 
     def __init__(
@@ -81,30 +86,40 @@ class WorkQueue:
         self._engine, self._table, self._row_id, self._scope = engine, table, row_id, scope
         self._claim_at = claim_at
         self._running = table.c.status == literal(RowStatus.RUNNING)
-        self._claim = lru_cache(1)(self._build_claim)
+        self._claim = lru_cache(4)(self._build_claim)
+        self.claiming = GroupCommit(self._claim_together, alike=lambda claim: (claim.scope, claim.lease_s))
         self._heartbeat = lru_cache(2)(self._build_heartbeat)
 
     def claim(self, worker: str, scope: int, limit: int, lease_s: float) -> list[Claimed]:
         """Claim up to ``limit`` due rows of a scope, oldest due first.
 
         Rows that another transaction is claiming at this moment are passed over, so any number of workers never get
-        one row twice and never wait for each other. A claim whose commit went unanswered is recognised when it is run
-        again: rows that nobody knows to be claimed would lie still until their lease ran out.
+        one row twice and no two processes wait for each other; threads of one process share a transaction. A claim
+        whose commit went unanswered is recognised when it is run again: rows that nobody knows to be claimed would lie
+        still until their lease ran out.
         """
-        arguments = {"scope": scope, "limit": limit, "worker": worker, "lease_ms": int(lease_s * 1000)}
+        return self.claiming.ask(Claim(worker, scope, limit, lease_s))
+
+    def _claim_together(self, claims: Sequence[Claim]) -> list[list[Claimed]]:
+        """Claim for several callers, of one scope and lease."""
         earlier: list[Claimed] = []
 
-        def transaction(connection: sa.Connection) -> list[Claimed]:
-            owned = self._extend(connection, [one.held for one in earlier], lease_s)
+        def transaction(connection: sa.Connection) -> list[list[Claimed]]:
+            owned = self._extend(connection, [one.held for one in earlier], claims[0].lease_s)
             if kept := [one for one in earlier if one.held.row_id in owned]:
-                return kept
-            rows = connection.execute(self._claim(), arguments).mappings().all()
-            found = self._with_more(connection, [dict(row) for row in rows])
-            claimed = [Claimed(held=Held(row[self._row_id.name], row["generation"]), row=row) for row in found]
-            earlier[:] = sorted(claimed, key=lambda item: item.held)
-            return list(earlier)
+                return shared_out(kept, claims)
+            earlier[:] = self._take(connection, claims)
+            return shared_out(earlier, claims)
 
         return self._engine.write(transaction, self._claim_at)
+
+    def _take(self, connection: sa.Connection, claims: Sequence[Claim]) -> list[Claimed]:
+        postgres = is_postgres(connection)
+        arguments = claim_arguments(claims, postgres=postgres)
+        rows = connection.execute(self._claim(of_several(claims), postgres), arguments).mappings().all()
+        found = self._with_more(connection, [dict(row) for row in rows])
+        claimed = [Claimed(held=Held(row[self._row_id.name], row["generation"]), row=row) for row in found]
+        return sorted(claimed, key=lambda item: item.held)
 
     def _with_more(self, connection: sa.Connection, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Add what else the worker needs of other tables, in the claim's own transaction."""
@@ -253,29 +268,8 @@ class WorkQueue:
         row = self._engine.read(lambda connection: connection.execute(statement).mappings().first())
         return None if row is None else dict(row)
 
-    def _build_claim(self) -> sa.UpdateBase:
-        table = self._table
-        candidates = (
-            sa.select(self._row_id)
-            .where(table.c.status == literal(RowStatus.QUEUED), table.c.due_ms <= now_ms(), self._scope)
-            .order_by(table.c.due_ms, self._row_id)
-            .limit(sa.bindparam("limit", type_=sa.Integer))
-            .with_for_update(skip_locked=True, of=table)
-            # a CTE that locks is never inlined, so it runs once; a plain subquery could run again and claim too much
-            .cte("candidates")
-        )
-        return (
-            sa.update(table)
-            .where(self._row_id == candidates.c[self._row_id.name])
-            .values(
-                status=literal(RowStatus.RUNNING),
-                owner=sa.bindparam("worker"),
-                generation=table.c.generation + 1,
-                claimed_ms=now_ms(),
-                lease_expires_ms=now_ms() + sa.bindparam("lease_ms", type_=sa.BigInteger),
-            )
-            .returning(*table.c)
-        )
+    def _build_claim(self, several: bool, postgres: bool) -> sa.UpdateBase:  # noqa: FBT001 - cached by position
+        return claim_statement(self._table, self._row_id, self._scope, several=several, postgres=postgres)
 
     def _build_heartbeat(self, postgres: bool) -> sa.UpdateBase:  # noqa: FBT001 - cached by position
         table = self._table

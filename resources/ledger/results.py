@@ -20,6 +20,7 @@ from resources.ledger.attempts import judged, result_cost
 from resources.ledger.batches import cancel_batches
 from resources.ledger.completions import Completed, Output, complete_all
 from resources.ledger.engine import LedgerEngine
+from resources.ledger.group_commit import GroupCommit
 from resources.ledger.queue import Held, WorkQueue
 from resources.ledger.tables import documents, extraction_results, parse_runs
 from resources.ledger.types import AnySelect, literal, now_ms
@@ -49,6 +50,9 @@ class Results(WorkQueue):
     """The queue of extraction results; a claim's scope is an extraction run.
 
     A claimed row has the row of its parse run with it, as ``parse``; None when it has none.
+
+    Attributes:
+        completing: the completions that share a transaction.
     """
 
     def __init__(self, engine: LedgerEngine) -> None:
@@ -59,6 +63,7 @@ class Results(WorkQueue):
             RESULT.run_id == sa.bindparam("scope", type_=sa.BigInteger),
             Failpoint.COMMIT_CLAIM,
         )
+        self.completing = GroupCommit(self._complete_together)
 
     def _with_more(self, connection: sa.Connection, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         ids = sorted({row["parse_run_id"] for row in rows} - {None})
@@ -80,7 +85,7 @@ class Results(WorkQueue):
             False when superseded: ``publish`` was not called, nothing was changed.
         """
         done = Completed(held=held, output=output, attempt_id=attempt_id, publish=publish)
-        return bool(complete_all(self._engine, [done])) or self._completed_before(held, attempt_id)
+        return self.completing.ask(done) or self._completed_before(held, attempt_id)
 
     def record_all_completed(self, done: Sequence[Completed], threads: Executor) -> set[Held]:
         """End many held results completed at once; see :func:`resources.ledger.completions.complete_all`."""
@@ -141,6 +146,14 @@ class Results(WorkQueue):
             return status
 
         return self._engine.write(transaction, Failpoint.COMMIT_FAIL)
+
+    def _complete_together(self, done: Sequence[Completed]) -> list[bool]:
+        """Complete for several callers. Of one claim the first wins, as it would if each were alone."""
+        first: dict[Held, Completed] = {}
+        for one in done:
+            first.setdefault(one.held, one)
+        won = complete_all(self._engine, list(first.values()))
+        return [one.held in won and first[one.held] is one for one in done]
 
     def _completed_before(self, held: Held, attempt_id: int) -> bool:
         """Tell our own earlier commit, whose acknowledgement was lost with the connection, from a lost claim."""

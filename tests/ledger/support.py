@@ -6,7 +6,7 @@ import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from time import monotonic
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from extraction_core.failpoints import Failpoint
     from resources.ledger import Ledger
     from resources.ledger.documents import DocumentSet
+    from resources.ledger.group_commit import GroupCommit
     from resources.ledger.queue import WorkQueue
 
 T = TypeVar("T")
@@ -70,13 +71,13 @@ def in_background(action: Callable[[], T]) -> Iterator[Future[T]]:
 
 
 class HoldAt:
-    """Failpoints that stop at the named one until :meth:`go_on`, once."""
+    """Failpoints that stop at the first of the named ones until :meth:`go_on`, once."""
 
-    def __init__(self, name: Failpoint) -> None:
-        self._name, self._reached, self._go_on = name, threading.Event(), threading.Event()
+    def __init__(self, *names: Failpoint) -> None:
+        self._names, self._reached, self._go_on = names, threading.Event(), threading.Event()
 
     def __call__(self, name: Failpoint) -> None:
-        if name == self._name and not self._reached.is_set():
+        if name in self._names and not self._reached.is_set():
             self._reached.set()
             assert self._go_on.wait(PATIENCE_S)
 
@@ -98,6 +99,14 @@ def wait_until_blocked(postgres_url: str, *, at_least: int = 1, unless: Future[A
             if unless and unless.done():
                 return
             assert monotonic() < deadline, "nobody waits"
+
+
+def wait_for_company(group: GroupCommit[Any, Any], count: int) -> None:
+    """Block until so many calls wait for the next transaction."""
+    deadline = monotonic() + PATIENCE_S
+    while group.waiting < count:
+        assert monotonic() < deadline, "nobody waits"
+        sleep(0)
 
 
 def end(ledger: Ledger, document_set: DocumentSet, *endings: str) -> None:

@@ -14,8 +14,8 @@ from typing import Any, Self
 import sqlalchemy as sa
 
 from resources.ledger import Ledger
+from resources.ledger.claims import Claimed
 from resources.ledger.completions import Completed, Output
-from resources.ledger.queue import Claimed
 from resources.ledger.tables import attempts, document_sets, documents, extraction_results, extraction_runs
 
 LEASE_S = 300.0

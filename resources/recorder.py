@@ -18,8 +18,8 @@ from extraction_core.fingerprints import sha256_hex
 from extraction_core.result_document import canonical_json
 from extraction_core.shares import in_shares
 from resources.ledger import Ledger
+from resources.ledger.claims import Held
 from resources.ledger.completions import Completed, Output
-from resources.ledger.queue import Held
 from resources.output import OutputStore
 from resources.output.atomic_write import StagedFile
 

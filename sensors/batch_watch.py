@@ -24,7 +24,7 @@ from extraction_core.calls import CallFailed
 from extraction_core.causes import Cause
 from resources.extraction.access import access_from
 from resources.ledger import Ledger
-from resources.ledger.queue import Held
+from resources.ledger.claims import Held
 
 if TYPE_CHECKING:
     from resources.extraction.batches import BatchProvider

@@ -28,8 +28,8 @@ from extraction_core.parse_jobs import (
 )
 from extraction_core.parsing import ParsedDocument
 from resources.ledger import Ledger
+from resources.ledger.claims import Claimed, Held
 from resources.ledger.parses import parsed_values
-from resources.ledger.queue import Claimed, Held
 from resources.output import ParsedStore
 from resources.parsing.reducto_access import reducto_access_from
 from resources.parsing.reducto_result import read_result

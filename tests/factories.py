@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from resources.ledger import Ledger
-    from resources.ledger.queue import Claimed, Held
+    from resources.ledger.claims import Claimed, Held
 
 COLLECTION = "servers"
 FOLDER = "server/dell"

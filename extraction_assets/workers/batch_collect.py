@@ -27,8 +27,8 @@ from extraction_core.pricing import cost_usd, token_usage
 from resources.extraction.batches import BatchProvider, ResultsUnreadable
 from resources.ledger.attempts import Answer
 from resources.ledger.batch_requests import SentRequest
+from resources.ledger.claims import Held
 from resources.ledger.documents import slices
-from resources.ledger.queue import Held
 from resources.recorder import Recording
 
 log = logging.getLogger(__name__)

@@ -26,7 +26,7 @@ from extraction_core.errors import ConfigurationError
 from extraction_core.failpoints import Failpoint
 from extraction_core.retry import GiveUp, RetryRules, StopLine
 from resources.extraction.batches import BatchProvider, CreateRefused, CreateUnclear
-from resources.ledger.queue import Claimed, Held
+from resources.ledger.claims import Claimed, Held
 from resources.ledger.reservations import BatchOrder, PlannedRequest, Reservation
 
 log = logging.getLogger(__name__)

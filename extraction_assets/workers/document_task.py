@@ -26,7 +26,7 @@ from extraction_core.failpoints import Failpoint
 from extraction_core.pricing import cost_usd, token_usage
 from extraction_core.retry import Requeue, StopLine
 from resources.ledger.attempts import Answer, AttemptPlan, KeptAnswer, NotOpened, Opened, Order
-from resources.ledger.queue import Claimed
+from resources.ledger.claims import Claimed
 
 if TYPE_CHECKING:
     from extraction_assets.workers.extract_worker import StopSignal

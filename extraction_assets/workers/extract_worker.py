@@ -27,7 +27,7 @@ from extraction_assets.workers.steps import Steps
 from extraction_assets.workers.tools import Tools
 from extraction_core.calls import Provider
 from extraction_core.collection import Collection
-from resources.ledger.queue import Claimed
+from resources.ledger.claims import Claimed
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)

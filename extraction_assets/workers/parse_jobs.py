@@ -27,7 +27,7 @@ from extraction_core.parse_jobs import (
     ParseJobState,
 )
 from extraction_core.parsing import ParseFailure, ParseFailureReason
-from resources.ledger.queue import Claimed, Held
+from resources.ledger.claims import Claimed, Held
 from resources.parsing.reducto_access import reducto_access_from
 from resources.parsing.reducto_client import open_reducto
 from sensors.parse_watch import LOOK_EVERY_S

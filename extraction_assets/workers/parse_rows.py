@@ -14,7 +14,7 @@ from typing import Any
 from extraction_assets.workers.session import WorkerSession
 from extraction_assets.workers.tools import Tools
 from extraction_core.parsing import ParseFailure
-from resources.ledger.queue import Claimed
+from resources.ledger.claims import Claimed
 
 MOST_IN_HAND = 64
 """Rows that lie still until their lease runs out if the process is killed."""

@@ -19,7 +19,7 @@ from extraction_core.causes import POLICIES, Cause, Remedy
 from extraction_core.collection import Collection
 from extraction_core.errors import OutputPathError, OutputStoreFullError
 from extraction_core.retry import Decision, GiveUp, History, Requeue, RetryRules, decide
-from resources.ledger.queue import Held
+from resources.ledger.claims import Held
 from resources.ledger.results import Failed
 from resources.recorder import Recording
 

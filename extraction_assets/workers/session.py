@@ -18,7 +18,8 @@ from typing import Self
 
 from extraction_core.settings import Timing
 from resources.ledger import Ledger
-from resources.ledger.queue import Held, WorkQueue
+from resources.ledger.claims import Held
+from resources.ledger.queue import WorkQueue
 from resources.ledger.workers import WorkerIdentity
 
 log = logging.getLogger(__name__)

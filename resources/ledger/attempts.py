@@ -18,10 +18,10 @@ from extraction_core.causes import Cause
 from extraction_core.failpoints import Failpoint
 from extraction_core.states import AttemptStatus
 from resources.ledger.answers import Answer, keep_answers
+from resources.ledger.claims import Held
 from resources.ledger.engine import LedgerEngine
 from resources.ledger.finalization import keep_runs_from_closing, rederive_cost, runs_of
 from resources.ledger.openings import AttemptPlan, KeptAnswer, NotOpened, Opened, Opening, Order, open_all
-from resources.ledger.queue import Held
 from resources.ledger.spending import IS_OPEN
 from resources.ledger.tables import attempts, extraction_results
 from resources.ledger.types import ExactDecimal, literal, now_ms

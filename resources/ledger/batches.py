@@ -18,8 +18,9 @@ from extraction_core.failpoints import Failpoint
 from extraction_core.states import AttemptStatus, RowStatus
 from resources.ledger.attempts import result_cost
 from resources.ledger.batch_queries import BatchQueries
+from resources.ledger.claims import Held
 from resources.ledger.engine import LedgerEngine
-from resources.ledger.queue import Held, WorkQueue
+from resources.ledger.queue import WorkQueue
 from resources.ledger.reservations import BatchOrder, PlannedRequest, Reservation, covered_by, reserve
 from resources.ledger.spending import IS_OPEN
 from resources.ledger.tables import attempts, extraction_results, message_batches

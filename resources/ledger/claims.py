@@ -1,13 +1,15 @@
-"""Claims that share a transaction: whose the rows are that one statement takes for several workers.
+"""What a claim is, and the statements that take it and keep it.
 
-A worker alone has a statement without places: its plan is made anew each time, and is the shorter one.
+Threads that claim at the same moment share a statement, which takes rows for several workers and says whose each is. A
+worker alone has a statement without that: its plan is made anew each time, and is the shorter one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import accumulate, islice
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
@@ -15,19 +17,23 @@ from extraction_core.states import RowStatus
 from resources.ledger.row_sets import row_set, row_set_arguments
 from resources.ledger.types import literal, now_ms
 
+HELD_COLUMNS = {"row_id": sa.BigInteger(), "generation": sa.BigInteger()}
 PLACES = {"worker": sa.Text(), "first": sa.BigInteger(), "last": sa.BigInteger()}
 
 
-class HasRow(Protocol):
-    """A claimed row."""
+class Held(NamedTuple):
+    """A claim that a worker holds: the row and the generation (fencing token) under which it holds it."""
 
-    @property
-    def row(self) -> Mapping[str, Any]:
-        """Its columns."""
-        ...
+    row_id: int
+    generation: int
 
 
-Row = TypeVar("Row", bound=HasRow)
+@dataclass(frozen=True, kw_only=True)
+class Claimed:
+    """A freshly claimed row with the columns that its worker needs."""
+
+    held: Held
+    row: Mapping[str, Any]
 
 
 class Claim(NamedTuple):
@@ -91,10 +97,37 @@ def claim_statement(
     )
 
 
-def shared_out(rows: Iterable[Row], claims: Sequence[Claim]) -> list[list[Row]]:
+def lease_statement(table: sa.Table, row_id: sa.Column[int], *, postgres: bool) -> sa.UpdateBase:
+    """Return the statement that extends the leases of held rows, given as :data:`HELD_COLUMNS`, to ``lease_ms``."""
+    given = row_set(HELD_COLUMNS, postgres=postgres)
+    matches = sa.and_(row_id == given.c.row_id, table.c.generation == given.c.generation)
+    # "is held", not status = 'running': the CHECK makes them equal, and the planner would start from the tiny
+    # partial index of running rows and loop over the whole set for each
+    is_held = table.c.lease_expires_ms.is_not(None)
+    if postgres:  # take the row locks in one order, so that two overlapping statements cannot deadlock
+        locked = (
+            sa.select(row_id.label("row_id"))
+            .select_from(table.join(given, matches))
+            .where(is_held)
+            .order_by(row_id)
+            .with_for_update(of=table, key_share=True)
+            .cte("locked")
+        )
+        conditions = [row_id == locked.c.row_id]
+    else:
+        conditions = [matches, is_held]
+    return (
+        sa.update(table)
+        .where(*conditions)
+        .values(lease_expires_ms=now_ms() + sa.bindparam("lease_ms", type_=sa.BigInteger))
+        .returning(row_id, table.c.cancel_requested)
+    )
+
+
+def shared_out(claimed: Iterable[Claimed], claims: Sequence[Claim]) -> list[list[Claimed]]:
     """Give each caller rows of its worker, up to its limit, in the order of the callers."""
-    of_worker: dict[str, list[Row]] = {claim.worker: [] for claim in claims}
-    for one in rows:
+    of_worker: dict[str, list[Claimed]] = {claim.worker: [] for claim in claims}
+    for one in claimed:
         of_worker[one.row["owner"]].append(one)
     left = {worker: iter(its) for worker, its in of_worker.items()}
     return [list(islice(left[claim.worker], claim.limit)) for claim in claims]

@@ -18,8 +18,8 @@ from extraction_core.failpoints import Failpoint
 from extraction_core.shares import in_shares
 from extraction_core.states import RowStatus
 from resources.ledger.attempts import judged_all
+from resources.ledger.claims import HELD_COLUMNS, Held
 from resources.ledger.engine import LedgerEngine
-from resources.ledger.queue import HELD_COLUMNS, Held
 from resources.ledger.row_sets import is_postgres, row_set, row_set_arguments
 from resources.ledger.tables import attempts, documents, extraction_results
 from resources.ledger.types import ExactDecimal, literal, now_ms

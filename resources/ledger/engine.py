@@ -146,6 +146,13 @@ def is_transient(error: exc.DBAPIError | exc.TimeoutError) -> bool:
     return any(sign in text for sign in SIGNS_OF_A_PASSING_FAULT)
 
 
+def is_of_the_database(error: Exception) -> bool:
+    """Tell whether what a transaction raised at last would be met by every other one now."""
+    return isinstance(error, LedgerError) or (
+        isinstance(error, exc.DBAPIError | exc.TimeoutError) and is_transient(error)
+    )
+
+
 def is_full(error: exc.DBAPIError | exc.TimeoutError) -> bool:
     """Tell whether the database has no room left."""
     if isinstance(error, exc.TimeoutError):

@@ -12,6 +12,8 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from resources.ledger.engine import is_of_the_database
+
 Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")
 
@@ -21,20 +23,30 @@ MOST = 50
 
 @dataclass(eq=False)
 class _Call(Generic[Asked, Answer]):
-    """One call: woken when it was answered, when it must lead, or when it must be done by itself."""
+    """One call, and how it went: answered, failed for everybody, or neither: then its caller does it alone.
+
+    Attributes:
+        asked: what is asked for.
+        woken: set when the caller need not wait any longer, or must lead.
+        leads: whether its caller does the next transaction, or is doing it.
+        group: the calls that it does with its own when it leads.
+    """
 
     asked: Asked
     woken: threading.Event = field(default_factory=threading.Event)
     leads: bool = False
+    group: Sequence[_Call[Asked, Answer]] = ()
     answer: tuple[Answer] | None = None
+    fault: Exception | None = None
 
 
 class GroupCommit(Generic[Asked, Answer]):
     """Does what several threads ask for in one go. Thread-safe.
 
     Args:
-        work: does several calls in one transaction and answers them in their order. When it raises, nothing may have
-            been done; each call is then tried once more by itself, so that one of them never costs a neighbour.
+        work: does several calls in one transaction and answers them in their order. When it raises, nothing was done;
+            unless the database is at fault, each call is then tried once more by itself, so that one of them never
+            costs a neighbour.
         alike: calls go together when this is equal for them.
     """
 
@@ -56,58 +68,66 @@ class GroupCommit(Generic[Asked, Answer]):
         """Do a call, with others if there are any, and return its answer.
 
         Raises:
-            Exception: what the work raises for this call alone.
+            Exception: what the work raises for this call alone, or the database's refusal of all of them.
         """
         call: _Call[Asked, Answer] = _Call(asked)
         try:
-            with self._lock:
-                self._waiting.append(call)
-                call.leads, self._is_led = not self._is_led, True
-            if not call.leads:
-                call.woken.wait()
-            if call.leads:
-                self._lead(call)
-        except BaseException:
-            self._forsake(call)
+            try:
+                self._take_part(call)
+            finally:
+                self._step_back(call)
+        except BaseException:  # an interrupt may have hit the stepping back as well
+            self._step_back(call)
             raise
-        if call.answer is None:
-            return self._work([asked])[0]
-        return call.answer[0]
+        if call.fault:
+            raise call.fault
+        return call.answer[0] if call.answer else self._work([asked])[0]
+
+    def _take_part(self, call: _Call[Asked, Answer]) -> None:
+        with self._lock:
+            self._waiting.append(call)
+            call.leads, self._is_led = not self._is_led, True
+        if not call.leads:
+            call.woken.wait()
+        if call.leads:
+            self._lead(call)
 
     def _lead(self, leader: _Call[Asked, Answer]) -> None:
-        """Do what waits, the leader's own call first; then let the next one lead."""
-        group = self._gather(leader)
+        """Do what waits, the leader's own call first."""
+        self._gather(leader)
         try:
-            for call, answer in zip(group, self._work([call.asked for call in group]), strict=True):
-                call.answer = (answer,)
-        except Exception:
-            if len(group) == 1:
+            answers = self._work([call.asked for call in leader.group])
+        except Exception as error:
+            if len(leader.group) == 1:
                 raise
-        finally:
-            for call in group:
-                call.woken.set()
-            self._hand_on(leader)
+            fault = error if is_of_the_database(error) else None
+            for call in leader.group:
+                call.fault = fault
+        else:
+            for call, answer in zip(leader.group, answers, strict=True):
+                call.answer = (answer,)
 
-    def _gather(self, leader: _Call[Asked, Answer]) -> list[_Call[Asked, Answer]]:
+    def _gather(self, leader: _Call[Asked, Answer]) -> None:
         kind = self._alike(leader.asked)
         with self._lock:
             others = [one for one in self._waiting if one is not leader and self._alike(one.asked) == kind]
-            group = [leader, *others[: MOST - 1]]
-            gathered = set(group)
+            leader.group = [leader, *others[: MOST - 1]]
+            gathered = set(leader.group)
             self._waiting = [one for one in self._waiting if one not in gathered]
-        return group
 
-    def _hand_on(self, leader: _Call[Asked, Answer]) -> None:
+    def _step_back(self, call: _Call[Asked, Answer]) -> None:
+        """Let nobody wait for this caller any more: its group goes on, and the next one leads.
+
+        However far it came: callers are interrupted anywhere. It may be done twice.
+        """
         with self._lock:
-            leader.leads = False
+            self._waiting = [one for one in self._waiting if one is not call]
+            for one in call.group:
+                one.woken.set()
+            if not call.leads:
+                return
             self._is_led = bool(self._waiting)
             if self._waiting:
                 self._waiting[0].leads = True
                 self._waiting[0].woken.set()
-
-    def _forsake(self, call: _Call[Asked, Answer]) -> None:
-        """Leave no place behind in which the others would wait for a caller who was interrupted."""
-        with self._lock:
-            self._waiting = [one for one in self._waiting if one is not call]
-        if call.leads:
-            self._hand_on(call)
+            call.leads = False

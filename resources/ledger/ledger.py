@@ -68,4 +68,5 @@ class Ledger:
 
     def close(self) -> None:
         """Close all connections."""
+        self.results.close()
         self.engine.close()

@@ -19,8 +19,8 @@ import sqlalchemy as sa
 from extraction_core.causes import Cause
 from extraction_core.failpoints import Failpoint
 from extraction_core.states import AttemptStatus, RowStatus
+from resources.ledger.claims import HELD_COLUMNS, Held
 from resources.ledger.engine import LedgerEngine
-from resources.ledger.queue import HELD_COLUMNS, Held
 from resources.ledger.row_sets import is_postgres, row_set, row_set_arguments
 from resources.ledger.spending import IS_OPEN, abandon_open, spent_or_reserved
 from resources.ledger.tables import attempts, extraction_results, extraction_runs

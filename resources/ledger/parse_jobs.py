@@ -19,8 +19,8 @@ from extraction_core.failpoints import Failpoint
 from extraction_core.parse_jobs import MOST_TRIES, PARSE_JOB_MOVES, JobFailed, JobResult, ParseJobState
 from extraction_core.parsing import ParseFailureReason
 from extraction_core.states import RowStatus
+from resources.ledger.claims import Claimed, Held
 from resources.ledger.engine import LedgerEngine
-from resources.ledger.queue import Claimed, Held
 from resources.ledger.reservations import BATCH_LEASE_MS
 from resources.ledger.selection import IS_OPEN_JOB
 from resources.ledger.tables import documents, parse_runs

@@ -19,8 +19,9 @@ from sqlalchemy.dialects import postgresql, sqlite
 from extraction_core.failpoints import Failpoint
 from extraction_core.parsing import ParsedDocument, ParseFailure
 from extraction_core.states import RowStatus
+from resources.ledger.claims import HELD_COLUMNS, Held
 from resources.ledger.engine import LedgerEngine
-from resources.ledger.queue import HELD_COLUMNS, Held, WorkQueue
+from resources.ledger.queue import WorkQueue
 from resources.ledger.row_sets import is_postgres, row_set, row_set_arguments
 from resources.ledger.tables import PARSED_OR_ACTIVE_SQL, documents, parse_runs
 from resources.ledger.types import SafeJson, SafeText, literal, now_ms

@@ -16,36 +16,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, NamedTuple
+from functools import lru_cache, partial
+from typing import Any
 
 import sqlalchemy as sa
 
 from extraction_core.failpoints import Failpoint
 from extraction_core.states import ACTIVE_ROW, RowStatus
-from resources.ledger.claims import Claim, claim_arguments, claim_statement, of_several, shared_out
+from resources.ledger.claims import (
+    HELD_COLUMNS,
+    Claim,
+    Claimed,
+    Held,
+    claim_arguments,
+    claim_statement,
+    lease_statement,
+    of_several,
+    shared_out,
+)
 from resources.ledger.engine import LedgerEngine
 from resources.ledger.group_commit import GroupCommit
-from resources.ledger.row_sets import is_postgres, row_set, row_set_arguments
+from resources.ledger.row_sets import is_postgres, row_set_arguments
 from resources.ledger.types import literal, now_ms
 
-HELD_COLUMNS = {"row_id": sa.BigInteger(), "generation": sa.BigInteger()}
 RECLAIM_LIMIT = 1000
-
-
-class Held(NamedTuple):
-    """A claim that a worker holds: the row and the generation (fencing token) under which it holds it."""
-
-    row_id: int
-    generation: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Claimed:
-    """A freshly claimed row with the columns that its worker needs."""
-
-    held: Held
-    row: Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,9 +80,9 @@ class WorkQueue:
         self._engine, self._table, self._row_id, self._scope = engine, table, row_id, scope
         self._claim_at = claim_at
         self._running = table.c.status == literal(RowStatus.RUNNING)
-        self._claim = lru_cache(4)(self._build_claim)
+        self._claim = lru_cache(4)(partial(claim_statement, table, row_id, scope))
         self.claiming = GroupCommit(self._claim_together, alike=lambda claim: (claim.scope, claim.lease_s))
-        self._heartbeat = lru_cache(2)(self._build_heartbeat)
+        self._heartbeat = lru_cache(2)(partial(lease_statement, table, row_id))
 
     def claim(self, worker: str, scope: int, limit: int, lease_s: float) -> list[Claimed]:
         """Claim up to ``limit`` due rows of a scope, oldest due first.
@@ -105,18 +99,29 @@ class WorkQueue:
         earlier: list[Claimed] = []
 
         def transaction(connection: sa.Connection) -> list[list[Claimed]]:
-            owned = self._extend(connection, [one.held for one in earlier], claims[0].lease_s)
-            if kept := [one for one in earlier if one.held.row_id in owned]:
+            if kept := self._still_ours(connection, earlier, claims[0].lease_s):
                 return shared_out(kept, claims)
             earlier[:] = self._take(connection, claims)
             return shared_out(earlier, claims)
 
         return self._engine.write(transaction, self._claim_at)
 
+    def _still_ours(self, connection: sa.Connection, claimed: Sequence[Claimed], lease_s: float) -> list[Claimed]:
+        """Return what was claimed after all. Where it was not, a rival may have the same generation, as its owner."""
+        table = self._table
+        ids = [one.held.row_id for one in claimed]
+        held = sa.select(self._row_id, table.c.generation, table.c.owner).where(self._row_id.in_(ids), self._running)
+        known = {tuple(row) for row in connection.execute(held)} if ids else set[Any]()
+        ours = [one for one in claimed if (*one.held, one.row["owner"]) in known]
+        owned = self._extend(connection, [one.held for one in ours], lease_s)
+        return [one for one in ours if one.held.row_id in owned]
+
     def _take(self, connection: sa.Connection, claims: Sequence[Claim]) -> list[Claimed]:
         postgres = is_postgres(connection)
         arguments = claim_arguments(claims, postgres=postgres)
-        rows = connection.execute(self._claim(of_several(claims), postgres), arguments).mappings().all()
+        rows = (
+            connection.execute(self._claim(several=of_several(claims), postgres=postgres), arguments).mappings().all()
+        )
         found = self._with_more(connection, [dict(row) for row in rows])
         claimed = [Claimed(held=Held(row[self._row_id.name], row["generation"]), row=row) for row in found]
         return sorted(claimed, key=lambda item: item.held)
@@ -142,7 +147,7 @@ class WorkQueue:
             return {}
         postgres = is_postgres(connection)
         arguments = row_set_arguments(HELD_COLUMNS, sorted(held), postgres=postgres)
-        rows = connection.execute(self._heartbeat(postgres), {**arguments, "lease_ms": int(lease_s * 1000)})
+        rows = connection.execute(self._heartbeat(postgres=postgres), {**arguments, "lease_ms": int(lease_s * 1000)})
         return {row[0]: bool(row[1]) for row in rows}
 
     def complete(self, connection: sa.Connection, held: Held, values: Mapping[str, Any]) -> bool:
@@ -267,35 +272,6 @@ class WorkQueue:
         statement = sa.select(self._table).where(self._row_id == row_id)
         row = self._engine.read(lambda connection: connection.execute(statement).mappings().first())
         return None if row is None else dict(row)
-
-    def _build_claim(self, several: bool, postgres: bool) -> sa.UpdateBase:  # noqa: FBT001 - cached by position
-        return claim_statement(self._table, self._row_id, self._scope, several=several, postgres=postgres)
-
-    def _build_heartbeat(self, postgres: bool) -> sa.UpdateBase:  # noqa: FBT001 - cached by position
-        table = self._table
-        given = row_set(HELD_COLUMNS, postgres=postgres)
-        matches = sa.and_(self._row_id == given.c.row_id, table.c.generation == given.c.generation)
-        # "is held", not status = 'running': the CHECK makes them equal, and the planner would start from the tiny
-        # partial index of running rows and loop over the whole set for each
-        is_held = table.c.lease_expires_ms.is_not(None)
-        if postgres:  # take the row locks in one order, so that two overlapping statements cannot deadlock
-            locked = (
-                sa.select(self._row_id.label("row_id"))
-                .select_from(table.join(given, matches))
-                .where(is_held)
-                .order_by(self._row_id)
-                .with_for_update(of=table, key_share=True)
-                .cte("locked")
-            )
-            conditions = [self._row_id == locked.c.row_id]
-        else:
-            conditions = [matches, is_held]
-        return (
-            sa.update(table)
-            .where(*conditions)
-            .values(lease_expires_ms=now_ms() + sa.bindparam("lease_ms", type_=sa.BigInteger))
-            .returning(self._row_id, table.c.cancel_requested)
-        )
 
     def _ending_or_cancelled(self, ending: sa.ColumnElement[str]) -> sa.ColumnElement[str]:
         return sa.case((self._table.c.cancel_requested, literal(RowStatus.CANCELLED)), else_=ending)

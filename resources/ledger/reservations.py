@@ -18,8 +18,8 @@ from extraction_core.batches import custom_id
 from extraction_core.failpoints import Failpoint
 from extraction_core.states import AttemptStatus, RowStatus
 from resources.ledger.attempts import result_cost
+from resources.ledger.claims import HELD_COLUMNS, Held
 from resources.ledger.engine import LedgerEngine
-from resources.ledger.queue import HELD_COLUMNS, Held
 from resources.ledger.row_sets import is_postgres, row_set, row_set_arguments
 from resources.ledger.spending import abandon_open, spent_or_reserved
 from resources.ledger.tables import attempts, extraction_results, extraction_runs, message_batches

@@ -7,7 +7,7 @@ stale worker, however long it slept, replaces nothing, and a completed row alway
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -15,13 +15,15 @@ from typing import Any
 import sqlalchemy as sa
 
 from extraction_core.failpoints import Failpoint
+from extraction_core.shares import SHARES
 from extraction_core.states import RowStatus
 from resources.ledger.attempts import judged, result_cost
 from resources.ledger.batches import cancel_batches
+from resources.ledger.claims import Held
 from resources.ledger.completions import Completed, Output, complete_all
 from resources.ledger.engine import LedgerEngine
 from resources.ledger.group_commit import GroupCommit
-from resources.ledger.queue import Held, WorkQueue
+from resources.ledger.queue import WorkQueue
 from resources.ledger.tables import documents, extraction_results, parse_runs
 from resources.ledger.types import AnySelect, literal, now_ms
 
@@ -64,6 +66,11 @@ class Results(WorkQueue):
             Failpoint.COMMIT_CLAIM,
         )
         self.completing = GroupCommit(self._complete_together)
+        self._placers = ThreadPoolExecutor(SHARES, "place")
+
+    def close(self) -> None:
+        """End the threads that put files in place."""
+        self._placers.shutdown()
 
     def _with_more(self, connection: sa.Connection, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         ids = sorted({row["parse_run_id"] for row in rows} - {None})
@@ -82,7 +89,7 @@ class Results(WorkQueue):
                 transaction rolls back. It may be called again when the transaction is.
 
         Returns:
-            False when superseded: ``publish`` was not called, nothing was changed.
+            False when superseded: no row was changed, and ``publish`` was not called since the claim was lost.
         """
         done = Completed(held=held, output=output, attempt_id=attempt_id, publish=publish)
         return self.completing.ask(done) or self._completed_before(held, attempt_id)
@@ -152,7 +159,7 @@ class Results(WorkQueue):
         first: dict[Held, Completed] = {}
         for one in done:
             first.setdefault(one.held, one)
-        won = complete_all(self._engine, list(first.values()))
+        won = complete_all(self._engine, list(first.values()), self._placers if len(first) > 1 else None)
         return [one.held in won and first[one.held] is one for one in done]
 
     def _completed_before(self, held: Held, attempt_id: int) -> bool:

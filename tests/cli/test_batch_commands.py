@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from resources.ledger.queue import Held
+    from resources.ledger.claims import Held
     from tests.sandbox_server import SandboxServer
 
 NONCE = "0123456789abcdef"

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from resources.ledger import Ledger
+    from resources.ledger.claims import Held
     from resources.ledger.documents import DocumentSet
-    from resources.ledger.queue import Held
 
 
 @pytest.fixture(params=["extraction_results", "parse_runs"])

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from extraction_core.causes import Cause
 from extraction_core.states import ACTIVE_ROW, ATTEMPT_MOVES, AttemptStatus, RowStatus, RunStatus
-from resources.ledger.queue import Held
+from resources.ledger.claims import Held
 from resources.ledger.results import Failed
 from tests.ledger.model_books import ModelBooks
 from tests.ledger.model_rows import ModelRow

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
 from extraction_core.states import ACTIVE_ROW, AttemptStatus, RowStatus, RunStatus, Select
-from resources.ledger.queue import Held
+from resources.ledger.claims import Held
 from tests.ledger.model_rows import DUE_AT_ONCE, ModelAttempt, ModelRow, ModelRun
 
 

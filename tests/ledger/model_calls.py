@@ -17,7 +17,7 @@ from tests.ledger.model_rows import ModelAttempt
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from resources.ledger.queue import Held
+    from resources.ledger.claims import Held
     from resources.ledger.results import Failed
 
 PRICE = Decimal("0.001")

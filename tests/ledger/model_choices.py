@@ -13,7 +13,7 @@ from typing import TypeVar
 from hypothesis import note
 
 from extraction_core.states import RowStatus, Select
-from resources.ledger.queue import Held
+from resources.ledger.claims import Held
 from resources.ledger.results import Failed
 from tests.factories import a_failure
 from tests.ledger.model_calls import PRICE, Driver

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from extraction_core.states import RunStatus, Select
-from resources.ledger.queue import Held
+from resources.ledger.claims import Held
 from resources.ledger.tables import extraction_results
 from tests.factories import a_request, a_selection, a_set
 from tests.ledger.model import LEASE_S, Model

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy import event
 
 from extraction_core.batches import BatchState
-from resources.ledger.queue import Held
+from resources.ledger.claims import Held
 from resources.ledger.tables import metadata
 from resources.ledger.types import now_ms
 from tests.factories import LEASE_S, a_failure, a_look, a_run, claim, claim_one, end_as, fingerprint, reserve

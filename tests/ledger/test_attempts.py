@@ -30,7 +30,7 @@ from tests.ledger.support import (
 
 if TYPE_CHECKING:
     from resources.ledger import Ledger
-    from resources.ledger.queue import Held
+    from resources.ledger.claims import Held
     from tests.conftest import MakeLedger
 
 

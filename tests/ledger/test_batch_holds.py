@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from extraction_core.batches import UNSETTLED, BatchState
-from resources.ledger.queue import Held
+from resources.ledger.claims import Held
 from tests.factories import (
     COLLECTION,
     LEASE_S,

@@ -13,7 +13,7 @@ from sqlalchemy.exc import IntegrityError
 from extraction_core.batches import BATCH_MOVES, UNSETTLED, BatchState
 from extraction_core.causes import Cause
 from extraction_core.states import RowStatus
-from resources.ledger.queue import Held
+from resources.ledger.claims import Held
 from tests.factories import (
     COLLECTION,
     LEASE_S,

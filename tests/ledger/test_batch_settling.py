@@ -10,7 +10,7 @@ import pytest
 from extraction_core.batches import BatchState
 from extraction_core.causes import Cause
 from extraction_core.failpoints import Failpoint
-from resources.ledger.queue import Held
+from resources.ledger.claims import Held
 from tests.factories import (
     LEASE_S,
     Crash,

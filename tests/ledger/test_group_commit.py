@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import linecache
 import signal
+import sys
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from extraction_core.errors import LedgerError
 from resources.ledger import group_commit
 from resources.ledger.group_commit import GroupCommit
 from tests.ledger.support import PATIENCE_S, wait_for_company
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from types import FrameType
 
     Ask = Callable[[str], "Future[str]"]
 
 
 class Work:
-    """Answers in capitals. ``lead`` and ``next`` are held where they come first; ``bad`` and ``interrupt`` raise."""
+    """Answers in capitals. ``lead`` and ``next`` are held where they come first; ``bad``, ``full`` and ``interrupt`` raise."""
 
     def __init__(self) -> None:
         self.groups: list[list[str]] = []
@@ -34,6 +38,8 @@ class Work:
             assert hold.go_on.wait(PATIENCE_S)
         if "bad" in asked:
             raise ValueError
+        if "full" in asked:
+            raise LedgerError("its disk is full")
         if "interrupt" in asked and len(asked) > 1:
             raise KeyboardInterrupt
         return [one.upper() for one in asked]
@@ -44,6 +50,10 @@ class Hold:
 
     def __init__(self) -> None:
         self.reached, self.go_on = threading.Event(), threading.Event()
+
+
+FEWEST_LINES = 20
+"""Lines that a leader runs through; fewer, and it was not interrupted where it matters."""
 
 
 class Interrupted(BaseException):
@@ -117,6 +127,16 @@ def test_those_behind_a_call_that_failed_alone_are_done(work: Work) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - as above
         group.ask("bad")
     assert group.ask("a") == "A"
+    assert work.groups == [["bad"], ["a"]]
+
+
+def test_when_the_database_is_at_fault_all_are_told_at_once(work: Work) -> None:
+    with busy(work, GroupCommit(work)) as ask:
+        asked = [ask(one) for one in ("a", "full", "b")]
+    for one in asked:
+        with pytest.raises(LedgerError, match="full"):
+            one.result(PATIENCE_S)
+    assert work.groups == [["lead"], ["a", "b", "full"]]
 
 
 def test_calls_whose_leader_is_interrupted_are_done_by_their_own_callers(work: Work) -> None:
@@ -138,6 +158,61 @@ def test_only_one_leads_at_a_time(work: Work) -> None:
         work.holds["next"].go_on.set()
         assert (following.result(PATIENCE_S), last.result(PATIENCE_S)) == ("NEXT", "A")
     assert work.groups == [["lead"], ["next"], ["a"]]
+
+
+class InterruptAtLine:
+    """Raises :class:`Interrupted` in the thread that enters it, at the n-th line that it runs of the group commit."""
+
+    def __init__(self, number: int) -> None:
+        self.left = number
+
+    def __enter__(self) -> None:
+        """Count from here on."""
+        sys.settrace(self._trace)
+
+    def __exit__(self, *_: object) -> None:
+        """Count no more."""
+        sys.settrace(None)
+
+    def _trace(self, frame: FrameType, event: str, _argument: Any) -> Any:
+        if frame.f_code.co_filename != group_commit.__file__:
+            return None
+        line = linecache.getline(group_commit.__file__, frame.f_lineno).strip()
+        # such a line is passed a second time before the lock is given back, where no interrupt of Python's comes
+        if event == "line" and not line.startswith("with "):
+            self.left -= 1
+            if self.left == 0:
+                raise Interrupted
+        return self._trace
+
+
+def interrupt_a_leader_at(number: int) -> bool:
+    """Interrupt a leader with two calls behind it. Returns whether it was; whoever waits in vain fails."""
+    work = Work()
+    group = GroupCommit(work)
+    interrupt = InterruptAtLine(number)
+
+    def ask_and_be_interrupted() -> None:
+        with suppress(Interrupted), interrupt:
+            group.ask("a")
+
+    with busy(work, group) as ask:
+        leader = threading.Thread(target=ask_and_be_interrupted)
+        leader.start()
+        while leader.is_alive() and group.waiting == 0:
+            pass
+        behind = [ask("b"), ask("c")]
+    leader.join(PATIENCE_S)
+    assert [one.result(PATIENCE_S) for one in behind] == ["B", "C"]
+    assert group.ask("d") == "D"
+    return interrupt.left <= 0
+
+
+def test_wherever_a_leader_is_interrupted_nobody_waits_for_it() -> None:
+    lines = 0
+    while interrupt_a_leader_at(lines + 1):
+        lines += 1
+    assert lines > FEWEST_LINES
 
 
 def test_a_caller_that_is_interrupted_where_it_should_lead_lets_the_next_one_lead(work: Work) -> None:

@@ -28,7 +28,7 @@ from tests.ledger.support import (
 
 if TYPE_CHECKING:
     from resources.ledger import Ledger
-    from resources.ledger.queue import Held
+    from resources.ledger.claims import Held
 
 
 def test_an_answer_is_kept_with_tokens_cost_and_price_list(ledger: Ledger, held: Held) -> None:

@@ -10,9 +10,9 @@ from alembic import command
 from alembic.config import Config
 
 from resources.ledger import Ledger
+from resources.ledger.claims import Held
 from resources.ledger.engine import LedgerEngine
 from resources.ledger.migrate import MIGRATIONS, current_revision
-from resources.ledger.queue import Held
 from tests.factories import fingerprint, reserve
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from extraction_core.failpoints import Failpoint
+from resources.ledger.claims import Held
 from resources.ledger.engine import LedgerEngine
-from resources.ledger.queue import Held
 from tests.factories import LEASE_S, a_failure, a_run, a_set, claim_one, needed_parses
 from tests.ledger.support import (
     HoldAt,

@@ -11,7 +11,7 @@ from extraction_core.batches import custom_id
 from extraction_core.causes import Cause
 from extraction_core.failpoints import Failpoint
 from extraction_core.pricing import TokenUsage
-from resources.ledger.queue import Held
+from resources.ledger.claims import Held
 from resources.ledger.reservations import BATCH_LEASE_MS, Reservation
 from tests.factories import (
     COLLECTION,

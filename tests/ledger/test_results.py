@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from resources.ledger import Ledger
-    from resources.ledger.queue import Held
+    from resources.ledger.claims import Held
     from tests.conftest import MakeLedger
     from tests.factories import OpenAttempt
 

@@ -8,7 +8,7 @@ import pytest
 
 from extraction_core.states import RowStatus, RunStatus, Select
 from resources.ledger.attempts import Opened
-from resources.ledger.queue import Held
+from resources.ledger.claims import Held
 from tests.factories import (
     LEASE_S,
     a_failure,

@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from sqlalchemy import event
+from sqlalchemy.exc import OperationalError
 
 from extraction_core.failpoints import Failpoint
+from resources.ledger.claims import Held
 from tests.factories import LEASE_S, a_run, an_output, answer, claim, open_attempt
 from tests.ledger.support import PATIENCE_S, HoldAt, Line, claim_anew, one_row, rows, wait_for_company
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    import sqlalchemy as sa
+
     from resources.ledger import Ledger
     from resources.ledger.group_commit import GroupCommit
-    from resources.ledger.queue import Held, WorkQueue
+    from resources.ledger.queue import WorkQueue
     from tests.conftest import MakeLedger
 
     Behind = Callable[[Callable[[], Any]], Future[Any]]
+
+
+LOCKED = OperationalError("", None, Exception("database is locked"))
+"""What is tried again."""
 
 
 @contextmanager
@@ -114,6 +123,68 @@ def test_claims_of_other_runs_and_under_other_leases_do_not_share(
     assert elsewhere.result() == []
 
 
+def test_callers_that_share_a_claim_whose_commit_went_unanswered_each_get_what_was_claimed_for_them(
+    make_line: Callable[[int], Line], hold: HoldAt, make_ledger: MakeLedger
+) -> None:
+    line, ledger = make_line(8), make_ledger(hold)
+    queue = queue_of(ledger, line)
+
+    def claiming(worker: str, limit: int) -> Callable[[], list[Held]]:
+        return lambda: [one.held for one in queue.claim(worker, line.scope, limit, LEASE_S)]
+
+    with busy(queue.claiming, hold, claiming("leader", 1)) as behind:
+        asked = [behind(claiming(*one)) for one in (("b", 2), ("c", 1), ("b", 1))]
+        unanswered(ledger, number=2)
+    claimed = [one.result(PATIENCE_S) for one in asked]
+    assert [len(one) for one in claimed] == [2, 1, 1]
+    held = {Held(row[line.key.name], row["generation"]): row["owner"] for row in line.rows() if row["owner"]}
+    told = {held: owner for one, owner in zip(claimed, "bcb", strict=True) for held in one}
+    assert {one: owner for one, owner in held.items() if owner != "leader"} == told
+
+
+def test_a_rival_that_claimed_what_was_rolled_back_is_not_taken_for_us(line: Line, make_ledger: MakeLedger) -> None:
+    ledger, rival = make_ledger(once_locked(line)), queue_of(make_ledger(), line)
+    tries: list[str] = []
+    taken: list[Held] = []
+
+    def let_the_rival_claim(*_: object) -> None:
+        tries.append("checkout")
+        if len(tries) == 2:
+            taken.extend(one.held for one in rival.claim("rival", line.scope, 2, LEASE_S))
+
+    event.listen(ledger.engine.raw, "checkout", let_the_rival_claim)
+    mine = [one.held for one in queue_of(ledger, line).claim("me", line.scope, 2, LEASE_S)]
+    assert len(taken) == 2
+    assert set(mine).isdisjoint(taken)
+    assert [row["owner"] for row in line.rows()] == ["rival", "rival", "me"]
+
+
+def once_locked(line: Line) -> Callable[[Failpoint], None]:
+    """Return failpoints at which the first claim finds the database locked, and rolls back."""
+    at = Failpoint.COMMIT_CLAIM if line.queue is line.ledger.results else Failpoint.COMMIT_PARSE_CLAIM
+    left = [at]
+
+    def failpoints(name: Failpoint) -> None:
+        if name in left:
+            left.remove(name)
+            raise LOCKED
+
+    return failpoints
+
+
+def unanswered(ledger: Ledger, number: int) -> None:
+    """Let the commit with this number, of those from now on, take place and then look as if it had not."""
+    seen: list[str] = []
+
+    def commit_and_fail(connection: sa.Connection) -> None:
+        seen.append("commit")
+        if len(seen) == number:
+            connection.connection.commit()
+            raise LOCKED
+
+    event.listen(ledger.engine.raw, "commit", commit_and_fail)
+
+
 class Completions:
     """Answered results whose completions are held; each has put a file in place, or not."""
 
@@ -126,12 +197,13 @@ class Completions:
         self.shared = make_ledger(self.hold)
         self.published: list[str] = []
 
-    def completing(self, number: int, file: str, *, refused: bool = False, again: bool = False) -> bool:
-        """Complete the result of a number with a file of a name."""
+    def completing(
+        self, number: int, file: str, before: Callable[[], object] = lambda: None, *, again: bool = False
+    ) -> bool:
+        """Complete the result of a number with a file of a name, ``again`` with another answer."""
 
         def publish() -> None:
-            if refused:
-                raise PermissionError
+            before()
             self.published.append(file)
 
         attempt = (self.more_attempts if again else self.attempts)[number]
@@ -161,13 +233,25 @@ def test_completions_share_a_transaction_and_each_has_its_file_and_its_attempt(
     assert [row["verdict"] for row in rows(ledger, "attempts")] == ["accepted"] * 4 + [None] * 4
 
 
+def test_files_of_completions_that_share_are_put_in_place_side_by_side(ledger: Ledger, make_ledger: MakeLedger) -> None:
+    them, meeting = Completions(ledger, make_ledger, 3), threading.Barrier(2, timeout=PATIENCE_S)
+    with them.busy() as behind:
+        asked = [behind(lambda number=number: them.completing(number, str(number), meeting.wait)) for number in (1, 2)]
+    assert [one.result(PATIENCE_S) for one in asked] == [True, True]
+
+
+def refuse() -> None:
+    """Stand for a folder that takes nothing."""
+    raise PermissionError
+
+
 def test_a_file_that_cannot_be_put_in_place_costs_none_of_those_that_share(
     ledger: Ledger, make_ledger: MakeLedger
 ) -> None:
     them = Completions(ledger, make_ledger, 4)
     with them.busy() as behind:
         good, bad, also_good = (
-            behind(lambda number=number: them.completing(number, str(number), refused=number == 2))
+            behind(lambda number=number: them.completing(number, str(number), refuse if number == 2 else int))
             for number in (1, 2, 3)
         )
     assert (good.result(PATIENCE_S), also_good.result(PATIENCE_S)) == (True, True)

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from extraction_core.causes import Cause
 from extraction_core.states import ATTEMPT_MOVES, ROW_MOVES, TERMINAL_ROW, AttemptStatus, RowStatus, RunStatus, Select
-from resources.ledger.queue import Held
+from resources.ledger.claims import Held
 from resources.ledger.tables import metadata
 from tests.factories import (
     LEASE_S,

@@ -13,7 +13,7 @@ from tests.ledger.support import one_row, rows
 
 if TYPE_CHECKING:
     from resources.ledger import Ledger
-    from resources.ledger.queue import Held
+    from resources.ledger.claims import Held
 
 
 def claimed_twice(ledger: Ledger) -> tuple[Held, Held]:

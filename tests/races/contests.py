@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from extraction_core.failpoints import Failpoint
     from resources.ledger import Ledger
-    from resources.ledger.queue import Held
+    from resources.ledger.claims import Held
 
 
 @dataclass(frozen=True, kw_only=True)

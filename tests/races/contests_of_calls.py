@@ -9,8 +9,8 @@ from extraction_core.batches import BatchState
 from extraction_core.causes import Cause
 from extraction_core.failpoints import Failpoint
 from resources.ledger.attempts import NotOpened, Opened
+from resources.ledger.claims import Held
 from resources.ledger.completions import Completed
-from resources.ledger.queue import Held
 from tests.factories import (
     LEASE_S,
     a_plan,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from extraction_core.failpoints import Failpoint
 from extraction_core.states import RowStatus
-from resources.ledger.queue import Held
+from resources.ledger.claims import Held
 from tests.factories import (
     LEASE_S,
     a_failure,

@@ -9,8 +9,8 @@ import sqlalchemy as sa
 
 from extraction_core.parse_jobs import OPEN_JOB, PARSE_JOB_MOVES, JobFailed, JobResult, ParseJobState
 from extraction_core.parsing import ParseFailureReason
+from resources.ledger.claims import Held
 from resources.ledger.parses import PARSED
-from resources.ledger.queue import Held
 from resources.ledger.tables import parse_runs
 from tests.factories import LEASE_S, claim_parses, fingerprint, needed_parses
 from tests.ledger.support import execute, one_row, rows, together

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from resources.ledger import Ledger
-    from resources.ledger.queue import Held
+    from resources.ledger.claims import Held
     from tests.conftest import MakeLedger
 
 WAIT_S = 30.0

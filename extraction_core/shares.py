@@ -14,17 +14,23 @@ SHARES = 4
 
 
 def in_shares(threads: Executor, work: Callable[[Item], T], items: Sequence[Item]) -> list[T]:
-    """Do the work for every item, on up to :data:`SHARES` threads. Returns the results in the order of the items.
+    """Do the work for every item, on up to :data:`SHARES` threads, the caller's own among them.
 
-    All shares have ended when this returns or raises; what fails ends its own share.
+    Returns the results in the order of the items. All shares have ended when this returns or raises; what fails ends its
+    own share.
 
     Raises:
         Exception: what the work raised, that of the first share that failed.
     """
-    shares = [items[start::SHARES] for start in range(min(SHARES, len(items)))]
-    futures = [threads.submit(_do, work, share) for share in shares]
-    wait(futures)
-    done = [future.result() for future in futures]
+    if not items:
+        return []
+    own, *others = [items[start::SHARES] for start in range(min(SHARES, len(items)))]
+    futures = [threads.submit(_do, work, share) for share in others]
+    try:
+        done = [_do(work, own)]
+    finally:
+        wait(futures)
+    done += [future.result() for future in futures]
     return [done[position % SHARES][position // SHARES] for position in range(len(items))]
 
 

@@ -66,7 +66,7 @@ class Results(WorkQueue):
             Failpoint.COMMIT_CLAIM,
         )
         self.completing = GroupCommit(self._complete_together)
-        self._placers = ThreadPoolExecutor(SHARES, "place")
+        self._placers = ThreadPoolExecutor(SHARES - 1, "place")
 
     def close(self) -> None:
         """End the threads that put files in place."""

@@ -16,8 +16,8 @@ SHARES = 4
 def in_shares(threads: Executor, work: Callable[[Item], T], items: Sequence[Item]) -> list[T]:
     """Do the work for every item, on up to :data:`SHARES` threads, the caller's own among them.
 
-    Returns the results in the order of the items. All shares have ended when this returns or raises; what fails ends its
-    own share.
+    Returns the results in the order of the items. All shares have ended when this returns or raises; what fails ends
+    its own share.
 
     Raises:
         Exception: what the work raised, that of the first share that failed.

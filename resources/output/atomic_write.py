@@ -13,7 +13,7 @@ import secrets
 import socket
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +26,9 @@ PREFIX, SUFFIX = ".t-", ".tmp"
 FOREIGN_TEMP_AGE_S = 86_400
 HOST_DIGITS = 8
 _HOST = sha256_hex(socket.gethostname().encode())[:HOST_DIGITS]
+PASSING = frozenset({errno.EBUSY, errno.ESTALE, errno.EAGAIN})
+"""What network file systems and whoever has a file open answer for a moment."""
+WAITS_S = (0.05, 0.2, 0.5)
 STORE_IS_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO})
 
 
@@ -46,13 +49,16 @@ class StagedFile:
         """
         try:
             if not self._published:
-                self.failpoints(Failpoint.REPLACE_OUTPUT)
-                os.replace(self.temp, self.target)  # noqa: PTH105 - Path.replace is the same call; this is its name in POSIX
+                _patiently(self._replace)
                 self._published = True
             self.failpoints(Failpoint.SYNC_FOLDER)
             _sync_folder(self.target.parent)
         except OSError as error:
             raise translated(error, self.target) from error
+
+    def _replace(self) -> None:
+        self.failpoints(Failpoint.REPLACE_OUTPUT)
+        os.replace(self.temp, self.target)  # noqa: PTH105 - Path.replace is the same call; this is its name in POSIX
 
     def discard(self) -> None:
         """Remove the temp file, if it has not taken its place."""
@@ -113,6 +119,18 @@ def translated(error: OSError, target: Path) -> OutputStoreError:
     """Tell a store that takes nothing any more from one path that cannot be written."""
     message = f"{target} could not be written: {error.strerror or error}"
     return OutputStoreFullError(message) if error.errno in STORE_IS_FULL else OutputPathError(message)
+
+
+def _patiently(step: Callable[[], None]) -> None:
+    """Do a step, again after a moment when what is in its way may be gone by then."""
+    for wait_s in WAITS_S:
+        try:
+            return step()
+        except OSError as error:
+            if error.errno not in PASSING:
+                raise
+            time.sleep(wait_s)
+    return step()
 
 
 def _is_stray(temp: Path) -> bool:

@@ -102,6 +102,26 @@ def test_a_failure_at_any_step_leaves_the_old_file_and_nothing_else(
     assert names(target.parent) == [target.name]
 
 
+@pytest.mark.parametrize("code", [errno.EBUSY, errno.ESTALE, errno.EAGAIN])
+def test_what_is_in_the_way_for_a_moment_is_waited_for(target: Path, code: int) -> None:
+    passes: list[Failpoint] = []
+
+    def once(name: Failpoint) -> None:
+        passes.append(name)
+        if passes.count(Failpoint.REPLACE_OUTPUT) == 1 and name == Failpoint.REPLACE_OUTPUT:
+            raise OSError(code, os.strerror(code))
+
+    atomic_write.write(target, NEW, once)
+    assert (target.read_bytes(), names(target.parent)) == (NEW, [target.name])
+    assert passes.count(Failpoint.REPLACE_OUTPUT) == 2
+
+
+def test_what_stays_in_the_way_fails_this_document_alone(target: Path) -> None:
+    with pytest.raises(OutputPathError, match=os.strerror(errno.EBUSY)):
+        atomic_write.write(target, NEW, fail_at(Failpoint.REPLACE_OUTPUT, errno.EBUSY))
+    assert (target.read_bytes(), names(target.parent)) == (OLD, [target.name])
+
+
 def test_a_failed_sync_of_the_folder_is_told_and_leaves_one_whole_file(target: Path) -> None:
     with pytest.raises(OutputStoreFullError):
         atomic_write.write(target, NEW, fail_at(Failpoint.SYNC_FOLDER, errno.EIO))

@@ -107,7 +107,10 @@ class WorkQueue:
         return self._engine.write(transaction, self._claim_at)
 
     def _still_ours(self, connection: sa.Connection, claimed: Sequence[Claimed], lease_s: float) -> list[Claimed]:
-        """Return what was claimed after all. Where it was not, a rival may have the same generation, as its owner."""
+        """Return what was claimed after all, under new leases.
+
+        What was rolled back may be a rival's now, under the same generation: the owner tells.
+        """
         table = self._table
         ids = [one.held.row_id for one in claimed]
         held = sa.select(self._row_id, table.c.generation, table.c.owner).where(self._row_id.in_(ids), self._running)
@@ -118,10 +121,8 @@ class WorkQueue:
 
     def _take(self, connection: sa.Connection, claims: Sequence[Claim]) -> list[Claimed]:
         postgres = is_postgres(connection)
-        arguments = claim_arguments(claims, postgres=postgres)
-        rows = (
-            connection.execute(self._claim(several=of_several(claims), postgres=postgres), arguments).mappings().all()
-        )
+        statement = self._claim(several=of_several(claims), postgres=postgres)
+        rows = connection.execute(statement, claim_arguments(claims, postgres=postgres)).mappings().all()
         found = self._with_more(connection, [dict(row) for row in rows])
         claimed = [Claimed(held=Held(row[self._row_id.name], row["generation"]), row=row) for row in found]
         return sorted(claimed, key=lambda item: item.held)

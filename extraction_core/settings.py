@@ -1,10 +1,19 @@
-"""Times that hold the queue together, and the one rule between them."""
+"""Times that hold the queue together, and the one rule between them; where calls are made."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from extraction_core.errors import ConfigurationError
+
+
+class CallerUse(StrEnum):
+    """Whether the calls of a run are made by a caller process."""
+
+    AUTO = "auto"  # when they are many
+    ALWAYS = "always"
+    NEVER = "never"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from extraction_core.errors import ConfigurationError
-from extraction_core.settings import Timing
+from extraction_core.settings import CallerUse, Timing
 
 PROJECT_ROOT = Path(__file__).resolve().parents[1]
 HOME_VARIABLE = "EXTRACTION_HOME"
 LEDGER_VARIABLE = "EXTRACTION_LEDGER_URL"
+CALLER_VARIABLE = "EXTRACTION_CALLER_PROCESS"
 TIMING_VARIABLES = {
     "lease_s": "EXTRACTION_LEASE_S",
     "heartbeat_s": "EXTRACTION_HEARTBEAT_S",
@@ -34,11 +35,13 @@ class Environment:
     Attributes:
         home: all state that is files: parsed text, outputs, reports, and the ledger if it is SQLite.
         ledger_url: the ledger's database.
+        caller_process: whether calls are made by a process of their own.
     """
 
     home: Path
     ledger_url: str
     timing: Timing
+    caller_process: CallerUse = CallerUse.AUTO
 
     @property
     def outputs(self) -> Path:
@@ -55,7 +58,8 @@ def read_environment(variables: Mapping[str, str] = os.environ) -> Environment:
     """Read the environment.
 
     Raises:
-        ConfigurationError: a path is relative, a time is not a number, or the times contradict each other.
+        ConfigurationError: a path is relative, a time is not a number, the times contradict each other, or a word is
+            none of those that may be said.
     """
     home = Path(variables.get(HOME_VARIABLE) or PROJECT_ROOT / ".extraction")
     if not home.is_absolute():
@@ -70,7 +74,15 @@ def read_environment(variables: Mapping[str, str] = os.environ) -> Environment:
         home=home,
         ledger_url=variables.get(LEDGER_VARIABLE) or f"sqlite:///{home / 'ledger.db'}",
         timing=Timing(**{name: value for name, value in times.items() if value is not None}),
+        caller_process=_caller_use(variables.get(CALLER_VARIABLE) or CallerUse.AUTO),
     )
+
+
+def _caller_use(word: str) -> CallerUse:
+    if word not in set(CallerUse):
+        remedy = f"Set one of {', '.join(CallerUse)}, or unset it."
+        raise ConfigurationError(CALLER_VARIABLE, None, f"is {word!r}, which is no way to make calls.", remedy)
+    return CallerUse(word)
 
 
 def _seconds(variables: Mapping[str, str], variable: str) -> float | None:

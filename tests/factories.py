@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from dataclasses import dataclass
 from decimal import Decimal
@@ -14,9 +15,9 @@ from extraction_core.collection import Collection, CollectionFile
 from extraction_core.failpoints import Failpoint, Failpoints, no_failpoints
 from extraction_core.fingerprints import sha256_hex
 from extraction_core.pricing import TokenUsage
-from extraction_core.settings import Timing
+from extraction_core.settings import CallerUse, Timing
 from extraction_core.states import Select
-from resources.environment import Environment
+from resources.environment import CALLER_VARIABLE, Environment
 from resources.ledger.attempts import Answer, AttemptPlan, Opened
 from resources.ledger.documents import DocumentSet, FoundDocument
 from resources.ledger.parses import ParseRequest
@@ -341,4 +342,10 @@ def a_collection(
 
 def a_tools(home: Path, database_url: str, *, failpoints: Failpoints = no_failpoints, **timing: float) -> Tools:
     """Open what a worker is handed: files below ``home``, the ledger at ``database_url``. Close it after use."""
-    return build_tools(Environment(home=home, ledger_url=database_url, timing=Timing(**timing)), failpoints)
+    environment = Environment(
+        home=home,
+        ledger_url=database_url,
+        timing=Timing(**timing),
+        caller_process=CallerUse(os.environ.get(CALLER_VARIABLE, CallerUse.AUTO)),
+    )
+    return build_tools(environment, failpoints)

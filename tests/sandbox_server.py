@@ -47,6 +47,10 @@ class SandboxServer:
         """Add scripted faults; the first one that matches a request applies."""
         self._ask("POST", "faults", {"faults": faults})
 
+    def forget_faults(self) -> None:
+        """Remove the faults that were scripted; what is held stays held."""
+        self._ask("DELETE", "faults")
+
     def hold(self, name: str, **options: Any) -> None:
         """Hold back answers under a name until :meth:`release`; one answer unless ``times`` says otherwise."""
         self.faults([{"kind": "hold", "name": name, **options}])
@@ -86,7 +90,7 @@ class SandboxServer:
 
     def reset(self) -> None:
         """Forget faults, held answers, log, bill, prompt cache, batches and what their clock was moved by."""
-        self._ask("DELETE", "faults")
+        self.forget_faults()
         for name in self._ask("GET", "held")["held"]:
             self.release(name)
         for what in ("batches", "reducto", "requests", "cache"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from dataclasses import replace
 from multiprocessing.connection import Connection
 
 from extraction_assets.chaos.doom import Doom
@@ -13,6 +14,7 @@ from extraction_assets.sensor_targets import sensor_target
 from extraction_assets.workers.orders import Order
 from extraction_assets.workers.set_run import SetRun
 from extraction_assets.workers.tools import build_tools
+from extraction_core.settings import CallerUse
 from extraction_core.states import Select
 from resources.ledger import Ledger
 from sensors.batch_poller import request_collecting
@@ -40,7 +42,9 @@ def work(place: Place, fate: Fate, partition_key: str, dagster_run_id: str | Non
     """Do one pass over a document set, as the run that a sensor asked for does."""
     _begin(place)
     doom = Doom(fate, place)
-    tools, collection = build_tools(place.environment, doom), place.collection()
+    use = CallerUse.ALWAYS if fate.apart else CallerUse.NEVER
+    tools = build_tools(replace(place.environment, caller_process=use), doom)
+    collection = place.collection()
     doom.engine = tools.ledger.engine
     document_set = tools.ledger.documents.find_set(NAME, partition_key)
     if document_set is None:

@@ -42,7 +42,8 @@ def _report(outcome: Outcome, *, clean: bool) -> str:
     harm, options = outcome.tally, outcome.options
     harmed = (
         f"{harm.kills} kills, {harm.restarts} restarts, {harm.frozen} frozen, {harm.rivals} rivals, "
-        f"{harm.storms} provider faults, {harm.connections_cut} connections cut, "
+        f"{harm.storms} provider faults, {harm.callers_killed} caller processes killed, "
+        f"{harm.connections_cut} connections cut, "
         f"{harm.database_crashes} database crashes, {harm.clock_jumps} clock jumps; "
         f"{outcome.documents} documents, {options.mode}, {options.ledger}, {outcome.seconds:.0f} s"
     )

@@ -19,6 +19,7 @@ from multiprocessing.context import ForkServerProcess
 from typing import Any, Protocol
 
 import dagster as dg
+import psutil
 
 from extraction_assets.chaos.children import PRELOADED, tick, work
 from extraction_assets.chaos.place import NAME, Place
@@ -73,6 +74,15 @@ class Child:
         """Let it go on, if it is frozen."""
         self._send(signal.SIGCONT)
 
+    def kill_caller(self) -> int:
+        """End the process that makes its calls, if it has one. Returns how many were killed."""
+        with suppress(psutil.NoSuchProcess):
+            callers = [one for one in psutil.Process(self.process.pid).children() if is_caller(one)]
+            for caller in callers:
+                caller.kill()
+            return len(callers)
+        return 0
+
     def _send(self, number: signal.Signals) -> None:
         if self.process.pid is not None:
             with suppress(ProcessLookupError):
@@ -126,6 +136,10 @@ class Crew:
             kill_after_s = LONGEST_LIFE_S if child.fate.kill_after_s is None else child.fate.kill_after_s
             if child.age_s > kill_after_s:
                 child.kill()
+
+    def kill_callers(self) -> int:
+        """End every caller process; their workers live on. Returns how many there were."""
+        return sum(child.kill_caller() for child in self.children)
 
     def wait(self, seconds: float) -> None:
         """Wait until a process ends, but not longer."""
@@ -183,6 +197,13 @@ class Crew:
     def _tell(self, run_id: str, event: dg.DagsterEventType) -> None:
         told = dg.DagsterEvent(event_type_value=event.value, job_name=job_name(NAME))
         self._instance.handle_run_event(run_id, told, datetime.now(UTC))
+
+
+def is_caller(process: psutil.Process) -> bool:
+    """Whether a process is a caller process; see :mod:`resources.extraction.caller`."""
+    with suppress(psutil.Error):
+        return any("resources.extraction.caller" in word for word in process.cmdline())
+    return False
 
 
 def _received(launches: Receiver) -> Sequence[str]:

@@ -32,6 +32,7 @@ class Tally:
     frozen: int = 0
     rivals: int = 0
     storms: int = 0
+    callers_killed: int = 0
     connections_cut: int = 0
     database_crashes: int = 0
     clock_jumps: int = 0

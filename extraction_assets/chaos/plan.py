@@ -59,8 +59,11 @@ LONGEST_LIFE_S = 1.5
 OTHERS, KILLED_LATER, FROZEN, SPARED, RIVALS = 4, 3, 2, 1, 3
 """What a hand holds beside the telling failpoints. A rival is a person who starts the same set at the same time."""
 TICKS_THAT_DIE = 0.25
-STORMS, CUTS, CRASHES = 0.5, 0.4, 0.1
-"""Launches that are followed, within ``LONGEST_LIFE_S``, by faults of the provider or the database."""
+STORMS, CUTS, CRASHES, CALLERS = 0.5, 0.4, 0.1, 0.2
+"""Launches that are followed, within ``LONGEST_LIFE_S``, by faults of the provider or the database, or the end of those
+caller processes that run then."""
+APART = 0.3
+"""Workers whose calls a caller process makes. Each takes a second or two to start."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,12 +74,14 @@ class Fate:
         failpoint: it kills itself there, at pass ``on_pass``.
         freezes: it is only stopped there, until its leases are over and others have its work, and then goes on.
         kill_after_s: it is killed after so many seconds.
+        apart: its calls are made by a caller process.
     """
 
     failpoint: Failpoint | None = None
     on_pass: int = 1
     freezes: bool = False
     kill_after_s: float | None = None
+    apart: bool = False
 
 
 UNHARMED = Fate()
@@ -88,6 +93,7 @@ class Mishap(StrEnum):
     STORM = "storm"  # the provider: limits, overload, broken connections
     CUT = "cut"  # every connection to the database
     CRASH = "crash"  # the database server
+    CALLERS = "callers"  # the caller processes, while their workers live on
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +137,7 @@ class Plan:
 
     def __init__(self, seed: int, mode: str) -> None:
         self.chance = random.Random(seed)
-        by_batch = mode == "batch"
+        self._by_batch = by_batch = mode == "batch"
         self._telling = TELLING_OF_BATCHES if by_batch else TELLING_OF_CALLS
         self._others = Deck((*OF_PARSING, *OF_RUNS, *(OF_BATCHES if by_batch else OF_CALLS)), self.chance)
         self._freezing = Deck(FROZEN_AT_BATCHES if by_batch else FROZEN_AT_CALLS, self.chance)
@@ -161,11 +167,13 @@ class Plan:
         rivals: list[Fate | None] = [*self.chance.sample(fates, RIVALS), *[None] * (len(fates) - RIVALS)]
         self.chance.shuffle(fates)
         self.chance.shuffle(rivals)
+        if not self._by_batch:
+            fates = [replace(fate, apart=self.chance.random() < APART) for fate in fates]
         pairs = zip(fates, rivals, strict=True)
         return [Ordeal(fate=fate, rival=rival, mishaps=self._mishaps()) for fate, rival in pairs]
 
     def _mishaps(self) -> list[tuple[float, Mishap]]:
-        shares = {Mishap.STORM: STORMS, Mishap.CUT: CUTS, Mishap.CRASH: CRASHES}
+        shares = {Mishap.STORM: STORMS, Mishap.CUT: CUTS, Mishap.CRASH: CRASHES, Mishap.CALLERS: CALLERS}
         return [
             (self.chance.uniform(0, LONGEST_LIFE_S), mishap)
             for mishap, share in shares.items()

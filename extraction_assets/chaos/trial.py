@@ -155,6 +155,8 @@ class Trial:
                 self._storm(self._plan.storm())
             elif mishap is Mishap.CUT:
                 self.tally.connections_cut += cut_connections(self._ledger.engine)
+            elif mishap is Mishap.CALLERS:
+                self.tally.callers_killed += self._crew.kill_callers()
             elif self._server:
                 self._server.crash_and_restart()
                 self.tally.database_crashes += 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -26,7 +27,7 @@ from extraction_core.failpoints import Failpoint
 from extraction_core.pricing import cost_usd, token_usage
 from extraction_core.retry import Requeue, StopLine
 from resources.ledger.attempts import Answer, AttemptPlan, KeptAnswer, NotOpened, Opened, Order
-from resources.ledger.claims import Claimed
+from resources.ledger.claims import Claimed, Held
 
 if TYPE_CHECKING:
     from extraction_assets.workers.extract_worker import StopSignal
@@ -42,7 +43,7 @@ class LineStopped(Exception):  # noqa: N818 - an event, not an error
 
 @dataclass(frozen=True, kw_only=True)
 class TaskContext:
-    """What all rows of one worker share."""
+    """What all rows of one worker share. ``answered`` is told of a row that needs no call any more."""
 
     tools: Tools
     session: WorkerSession
@@ -53,6 +54,7 @@ class TaskContext:
     in_thread: InThread
     steps: Steps
     lost_texts: LostTexts
+    answered: Callable[[Held], None]
 
 
 class DocumentTask:
@@ -93,6 +95,7 @@ class DocumentTask:
             case Opened():
                 await self._call(prepared.ready, prepared.plan, opened.attempt_id)
             case KeptAnswer():
+                self._context.answered(self._held)
                 await self._derive(opened.attempt_id, opened.response)
             case NotOpened(cause=None):
                 log.info("%s is superseded", self._row["document_key"])
@@ -154,6 +157,7 @@ class DocumentTask:
             await self._settle(outcome, ticket)
             return
         self._tools.failpoints(Failpoint.PROVIDER_ANSWERED)
+        self._context.answered(self._held)
         usage, served_model = token_usage(outcome.message), outcome.message.get("model")
         answer = Answer(
             response=outcome.body,

@@ -27,12 +27,15 @@ from extraction_assets.workers.steps import Steps
 from extraction_assets.workers.tools import Tools
 from extraction_core.calls import Provider
 from extraction_core.collection import Collection
-from resources.ledger.claims import Claimed
+from resources.ledger.claims import Claimed, Held
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 LEDGER_THREADS = 4
+BEYOND_CALLS = 2
+"""A row whose answer came makes room for another call; the more of them, up to half as many again as calls are allowed,
+are being written down, the sooner it is made. All rows of a worker are bounded so."""
 
 
 class Stop(StrEnum):
@@ -109,6 +112,7 @@ class ExtractWorker:
         self._provider = provider
         self._pacer = Pacer(collection.settings.concurrency, tools.timing.retry_in_run_s)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._unanswered: set[Held] = set()
         self._line_stopped: LineStopped | None = None
         self._threads = ThreadPoolExecutor(LEDGER_THREADS, thread_name_prefix="ledger")
         self._wake = asyncio.Event()
@@ -125,6 +129,7 @@ class ExtractWorker:
             in_thread=self._in_thread,
             steps=self._steps,
             lost_texts=self._lost_texts,
+            answered=self._answered,
         )
 
     async def run(self) -> ExtractOutcome:
@@ -144,7 +149,7 @@ class ExtractWorker:
     async def _work(self) -> ExtractOutcome:
         while not (self._stop.why or self._line_stopped):
             self._wake.clear()
-            wait_s = self._rhythm.wait_s(len(self._tasks), self._pacer.limit)
+            wait_s = self._rhythm.wait_s(self._taken, self._pacer.limit)
             if not wait_s and (claimed := await self._claim()):
                 for claim in claimed:
                     self._start(claim)
@@ -156,10 +161,16 @@ class ExtractWorker:
             return ExtractOutcome(ending=Ending.LINE_STOPPED, reason=str(self._line_stopped))
         return ExtractOutcome(ending=Ending.STOPPED, reason=str(self._stop.why))
 
+    @property
+    def _taken(self) -> int:
+        """How many of the places for calls cannot be given to other rows now."""
+        most = self._pacer.limit + self._pacer.limit // BEYOND_CALLS
+        return max(len(self._unanswered), self._pacer.limit - (most - len(self._tasks)))
+
     async def _claim(self) -> list[Claimed]:
         if not self._session.is_fresh or (self._pacer.pause_s and not self._pacer.put_off):
             return []
-        free, lease_s = self._pacer.limit - len(self._tasks), self._tools.timing.lease_s
+        free, lease_s = self._pacer.limit - self._taken, self._tools.timing.lease_s
         self._rhythm.begin()
         claim = await self._in_thread(lambda: self._queue.claim(self._session.worker_id, self._run_id, free, lease_s))
         self._rhythm.end(found_rows=bool(claim))
@@ -167,6 +178,7 @@ class ExtractWorker:
 
     def _start(self, claim: Claimed) -> None:
         self._session.hold(self._queue, claim.held)
+        self._unanswered.add(claim.held)
         task = asyncio.create_task(self._one(claim))
         self._tasks.add(task)
         task.add_done_callback(self._ended)
@@ -177,7 +189,14 @@ class ExtractWorker:
         except LineStopped as stopped:
             self._line_stopped = self._line_stopped or stopped
             await self._in_thread(lambda: self._queue.release([claim.held]))
+        finally:
+            self._unanswered.discard(claim.held)
         self._session.drop(self._queue, claim.held)
+
+    def _answered(self, held: Held) -> None:
+        """Let another row be claimed in the place of one that needs no call any more."""
+        self._unanswered.discard(held)
+        self._wake.set()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

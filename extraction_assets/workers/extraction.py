@@ -8,9 +8,15 @@ from extraction_assets.workers.extract_worker import ExtractOutcome, ExtractWork
 from extraction_assets.workers.session import WorkerSession
 from extraction_assets.workers.tools import Tools
 from extraction_core.batches import BatchState
+from extraction_core.calls import Provider
 from extraction_core.collection import Collection
+from extraction_core.collector import pass_seldom
+from extraction_core.settings import CallerUse
 from resources.extraction.access import Access
 from resources.extraction.sdk import load_sdk
+
+MANY_IN_FLIGHT, MANY_DOCUMENTS = 100, 1_000
+"""Fewer calls at a time leave the worker's interpreter idle; fewer documents end before a second one has loaded."""
 
 
 def extract(  # noqa: PLR0913, PLR0917 - what a worker is made of
@@ -33,14 +39,32 @@ def extract(  # noqa: PLR0913, PLR0917 - what a worker is made of
             return stopped
 
     async def call_by_call() -> ExtractOutcome:
-        load_sdk()
-        from resources.extraction.realtime import RealtimeProvider  # noqa: PLC0415 - as above
-
-        provider = RealtimeProvider(
-            access,
-            calls_in_flight=collection.settings.concurrency,
-            request_timeout_s=tools.timing.request_timeout_s,
-        )
+        provider = _provider(access, tools, collection, run_id)
         return await ExtractWorker(tools, session, collection, provider, run_id, stop).run()
 
     return asyncio.run(call_by_call())
+
+
+def _provider(access: Access, tools: Tools, collection: Collection, run_id: int) -> Provider:
+    settings, documents = collection.settings, sum(tools.ledger.results.stats(run_id).counts.values())
+    if calls_apart(tools.environment.caller_process, in_flight=settings.concurrency, documents=documents):
+        from resources.extraction.caller_process import CallerProcess as Calls  # noqa: PLC0415 - one of the two
+
+        pass_seldom()
+    else:
+        load_sdk()
+        from resources.extraction.realtime import RealtimeProvider as Calls  # noqa: PLC0415 - as above
+    return Calls(access, calls_in_flight=settings.concurrency, request_timeout_s=tools.timing.request_timeout_s)
+
+
+def calls_apart(use: CallerUse, *, in_flight: int, documents: int) -> bool:
+    """Whether calls are made by a caller process: where so many are in flight that it is worth its start.
+
+    Args:
+        use: what was set.
+        in_flight: calls at a time.
+        documents: of the run.
+    """
+    if use is CallerUse.AUTO:
+        return in_flight >= MANY_IN_FLIGHT and documents >= MANY_DOCUMENTS
+    return use is CallerUse.ALWAYS

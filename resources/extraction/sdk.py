@@ -6,18 +6,13 @@ import gc
 import importlib
 import sys
 
+from extraction_core.collector import pass_seldom
+
 SDK = "anthropic"
-ALLOCATIONS_A_PASS = 10_000
-"""More than Python's 700: a call makes hundreds of objects and next to no cycles, so passes over few of them find
-nothing. It was a thirtieth of a document's processor time."""
 
 
 def load_sdk() -> None:
-    """Import the SDK once, the collector at rest, and have it pass seldom, and over all that is loaded, from then on.
-
-    Each of its full passes walks through everything that Dagster and the SDK made, which does not go away any more:
-    that was a sixth of a short run's processor time.
-    """
+    """Import the SDK once, the collector at rest; from then on it passes seldom, and not over what was loaded."""
     if SDK in sys.modules:
         return
     was_enabled = gc.isenabled()
@@ -25,7 +20,6 @@ def load_sdk() -> None:
     try:
         importlib.import_module(SDK)
     finally:
-        gc.freeze()
-        gc.set_threshold(ALLOCATIONS_A_PASS, *gc.get_threshold()[1:])
+        pass_seldom()
         if was_enabled:
             gc.enable()

@@ -48,8 +48,6 @@ def translate(error: Exception) -> CallFailed:
             return CallFailed(cause=Cause.TIMEOUT, message="no answer within the time limit")
         case anthropic.APIConnectionError():
             return CallFailed(cause=Cause.CONNECTION_LOST, message=_one_line(_root(error), error))
-        case UnicodeEncodeError():
-            return CallFailed(cause=Cause.INVALID_REQUEST, message="the document's text cannot be encoded as UTF-8")
         case _:
             raise error
 

@@ -178,6 +178,12 @@ def test_a_document_that_is_no_unicode_is_no_valid_request(sandbox: SandboxServe
     assert sandbox.requests() == []
 
 
+def test_a_number_that_json_does_not_have_is_a_defect_and_never_sent(sandbox: SandboxServer) -> None:
+    with pytest.raises(ValueError, match="JSON compliant"):
+        ask(temperature=float("nan"))
+    assert sandbox.requests() == []
+
+
 def test_a_large_output_limit_is_not_refused_by_the_client(sandbox: SandboxServer) -> None:
     assert isinstance(ask(max_tokens=64_000), CallAnswered)
     assert sandbox.requests()[0]["max_tokens"] == 64_000

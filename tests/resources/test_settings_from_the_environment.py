@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from extraction_core.errors import ConfigurationError
+from extraction_core.settings import CallerUse
 from resources.environment import PROJECT_ROOT, read_environment
 from resources.extraction.access import Access, access_from
 
@@ -50,6 +51,17 @@ def test_times_are_read() -> None:
 def test_a_lease_that_is_too_short_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="EXTRACTION_LEASE_S"):
         read_environment({"EXTRACTION_LEASE_S": "60"})
+
+
+@pytest.mark.parametrize(("word", "use"), [("", CallerUse.AUTO), *((use.value, use) for use in CallerUse)])
+def test_where_calls_are_made_is_read(word: str, use: CallerUse) -> None:
+    assert read_environment({"EXTRACTION_CALLER_PROCESS": word}).caller_process is use
+
+
+def test_a_word_that_is_no_way_to_make_calls_is_refused_with_those_that_are() -> None:
+    with pytest.raises(ConfigurationError, match="EXTRACTION_CALLER_PROCESS") as refused:
+        read_environment({"EXTRACTION_CALLER_PROCESS": "yes"})
+    assert "auto, always, never" in refused.value.remedy
 
 
 def test_neither_key_nor_address_is_refused_with_both_remedies() -> None:

@@ -69,9 +69,11 @@ def secret_url(migrated_postgres: str, postgres_server: PostgresServer, monkeypa
 
 
 @pytest.mark.postgres
+@pytest.mark.parametrize("caller_process", ["never", "always"])
 def test_a_dagster_run_in_which_all_fails_leaves_no_secret_anywhere(
-    place: Place, secret_url: str, sandbox: SandboxServer, monkeypatch: pytest.MonkeyPatch
+    place: Place, secret_url: str, sandbox: SandboxServer, monkeypatch: pytest.MonkeyPatch, caller_process: str
 ) -> None:
+    monkeypatch.setenv("EXTRACTION_CALLER_PROCESS", caller_process)
     monkeypatch.setenv("EXTRACTION_RETRY_IN_RUN_S", "0.1")
     monkeypatch.setenv("COLUMNS", "400")
     place.add("servers", {f"{number}.txt": a_document(number) for number in range(4)}, concurrency=1)

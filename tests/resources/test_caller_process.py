@@ -1,0 +1,273 @@
+"""Calls made by a process of their own: the same outcomes as in this one, and what becomes of them when it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from extraction_core.calls import CallAnswered, CallFailed
+from extraction_core.causes import Cause
+from extraction_core.prompting import build_request
+from resources.extraction import caller_process
+from resources.extraction.access import Access, access_from
+from resources.extraction.caller_process import CallerProcess
+from resources.extraction.caller_wire import Frames, Kind, frame
+from tests.caller_processes import callers_of, wait_for_end
+from tests.resources.test_realtime import QUESTION, REFUSALS, ask, status
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from tests.sandbox_server import SandboxServer
+
+MANY = 40
+
+
+@asynccontextmanager
+async def caller(access: Access | None = None, *, timeout_s: float = 30.0) -> AsyncIterator[CallerProcess]:
+    provider = CallerProcess(access or access_from(), calls_in_flight=MANY, request_timeout_s=timeout_s)
+    try:
+        yield provider
+    finally:
+        await provider.close()
+
+
+def a_document(number: int) -> str:
+    return f"# R{number}\n\nModel: R{number}\n\nPrice USD: {number}\n"
+
+
+def a_request(number: int = 0) -> dict[str, object]:
+    return build_request(QUESTION, a_document(number))
+
+
+def the_caller() -> int:
+    (pid,) = callers_of(os.getpid())
+    return pid
+
+
+async def held(sandbox: SandboxServer, provider: CallerProcess, calls: int) -> list[asyncio.Task[object]]:
+    """Have calls in flight whose answers are held back."""
+    sandbox.hold("answers", times=calls)
+    tasks = [asyncio.create_task(provider.call(a_request(number))) for number in range(calls)]
+    await asyncio.to_thread(sandbox.wait_until_held, "answers", calls)
+    return tasks
+
+
+def test_every_outcome_is_that_of_a_call_from_here(sandbox: SandboxServer) -> None:
+    async def outcomes() -> dict[str, CallAnswered | CallFailed]:
+        found = dict[str, CallAnswered | CallFailed]()
+        async with caller() as provider:
+            for name, refusal in REFUSALS.items():
+                sandbox.faults([dict(refusal.fault)])
+                found[name] = await provider.call(a_request())
+            sandbox.faults([dict(status(429, headers={"retry-after": "47"}))])
+            found["wait"] = await provider.call(a_request())
+            found["no unicode"] = await provider.call(build_request(QUESTION, "half an emoji: \ud83d"))
+            found["answer"] = await provider.call(a_request(770))
+        return found
+
+    found = asyncio.run(outcomes())
+    requests = sandbox.requests()
+    wait, no_unicode, answer = (found.pop(name) for name in ("wait", "no unicode", "answer"))
+    for (name, outcome), request in zip(found.items(), requests, strict=False):
+        assert isinstance(outcome, CallFailed), name
+        assert outcome.cause == REFUSALS[name].cause, name
+        assert REFUSALS[name].message in outcome.message
+        assert outcome.request_id in (request["request_id"], None)
+    assert isinstance(wait, CallFailed)
+    assert (wait.cause, wait.retry_after_s) == (Cause.RATE_LIMITED, 47.0)
+    assert wait.request_id == requests[-2]["request_id"]
+    assert isinstance(no_unicode, CallFailed)
+    assert no_unicode.cause == Cause.INVALID_REQUEST
+    assert isinstance(answer, CallAnswered)
+    assert answer.request_id == requests[-1]["request_id"]
+    assert len(requests) == len(REFUSALS) + 2
+    here = ask(document=a_document(770))
+    assert isinstance(here, CallAnswered)
+    assert {**answer.message, "id": ""} == {**here.message, "id": ""}
+
+
+def test_answers_come_to_those_who_asked_in_whatever_order(sandbox: SandboxServer) -> None:
+    async def asked() -> list[CallAnswered | CallFailed]:
+        async with caller() as provider:
+            tasks = await held(sandbox, provider, MANY)
+            await asyncio.to_thread(sandbox.release, "answers")
+            return [await task for task in tasks]  # type: ignore[misc]
+
+    outcomes = asyncio.run(asked())
+    assert max(request["concurrency"] for request in sandbox.requests()) == MANY
+    for number, outcome in enumerate(outcomes):
+        assert isinstance(outcome, CallAnswered)
+        assert f'"R{number}' in outcome.message["content"][0]["text"].replace('\\"', '"')
+
+
+def test_tokens_are_counted_there(sandbox: SandboxServer) -> None:
+    async def counts() -> tuple[int | None, int | None]:
+        async with caller() as provider:
+            counted = await provider.count_tokens(a_request())
+            sandbox.faults([{"kind": "status", "status": 500, "path": "/v1/messages/count_tokens"}])
+            return counted, await provider.count_tokens(a_request())
+
+    counted, uncounted = asyncio.run(counts())
+    assert counted
+    assert uncounted is None
+
+
+def test_a_defect_there_is_raised_here_and_costs_no_other_call(sandbox: SandboxServer) -> None:
+    async def asked() -> CallAnswered | CallFailed:
+        async with caller() as provider:
+            with pytest.raises(RuntimeError, match="TypeError"):
+                await provider.count_tokens({"max_tokens": 1})  # the SDK misses an argument
+            return await provider.call(a_request())
+
+    assert isinstance(asyncio.run(asked()), CallAnswered)
+    assert len(sandbox.requests()) == 1
+
+
+def test_calls_in_flight_of_one_that_is_killed_are_lost_and_the_next_one_starts_another(
+    sandbox: SandboxServer,
+) -> None:
+    async def asked() -> tuple[list[object], object, int, int]:
+        async with caller() as provider:
+            tasks = await held(sandbox, provider, 3)
+            first = the_caller()
+            os.kill(first, signal.SIGKILL)
+            lost = [await task for task in tasks]
+            return lost, await provider.call(a_request()), first, the_caller()
+
+    lost, after, first, second = asyncio.run(asked())
+    assert [getattr(one, "cause", None) for one in lost] == [Cause.CONNECTION_LOST] * 3
+    assert isinstance(after, CallAnswered)
+    assert first != second
+    assert callers_of(os.getpid()) == []
+
+
+def test_an_answer_that_nobody_waits_for_any_more_is_nobody_elses(sandbox: SandboxServer) -> None:
+    async def asked() -> tuple[object, bool]:
+        async with caller() as provider:
+            (cut_off,) = await held(sandbox, provider, 1)
+            pid = the_caller()
+            cut_off.cancel()
+            await asyncio.to_thread(sandbox.release, "answers")
+            return await provider.call(a_request(7)), the_caller() == pid
+
+    outcome, same = asyncio.run(asked())
+    assert isinstance(outcome, CallAnswered)
+    assert "R7" in outcome.body
+    assert same
+
+
+def test_an_interruption_from_outside_is_left_to_the_worker(sandbox: SandboxServer) -> None:
+    async def asked() -> list[object]:
+        async with caller() as provider:
+            tasks = await held(sandbox, provider, 2)
+            for number in (signal.SIGINT, signal.SIGTERM):
+                os.kill(the_caller(), number)
+            await asyncio.to_thread(sandbox.release, "answers")
+            return [await task for task in tasks]
+
+    assert all(isinstance(outcome, CallAnswered) for outcome in asyncio.run(asked()))
+
+
+def test_it_is_not_in_the_group_that_a_terminal_interrupts(sandbox: SandboxServer) -> None:
+    async def asked() -> int:
+        async with caller() as provider:
+            await provider.call(a_request())
+            return os.getpgid(the_caller())
+
+    assert asyncio.run(asked()) != os.getpgid(0)
+    assert sandbox.requests()
+
+
+def test_one_that_stands_still_is_not_waited_for(sandbox: SandboxServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(caller_process, "ANSWER_SLACK_S", 0.2)
+
+    async def asked() -> tuple[object, int]:
+        async with caller(timeout_s=1.0) as provider:
+            await provider.call(a_request())
+            pid = the_caller()
+            os.kill(pid, signal.SIGSTOP)
+            return await provider.call(a_request()), pid
+
+    outcome, pid = asyncio.run(asked())
+    assert isinstance(outcome, CallFailed)
+    assert outcome.cause == Cause.TIMEOUT
+    wait_for_end(pid)
+    assert len(sandbox.requests()) == 1
+
+
+ORPHAN = """
+import asyncio, os, signal, sys
+from resources.extraction.access import access_from
+from resources.extraction.caller_process import CallerProcess
+from tests.caller_processes import callers_of
+from tests.resources.test_caller_process import a_request
+
+async def main():
+    provider = CallerProcess(access_from(), calls_in_flight=2, request_timeout_s=30)
+    await provider.call(a_request())
+    asyncio.ensure_future(provider.call(a_request()))
+    await asyncio.sleep(0)
+    print(*callers_of(os.getpid()), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(main())
+"""
+
+
+def test_it_ends_with_its_worker_however_that_dies(sandbox: SandboxServer) -> None:
+    sandbox.hold("answers", skip=1)
+    worker = subprocess.run([sys.executable, "-c", ORPHAN], capture_output=True, text=True, check=False)
+    assert worker.returncode == -signal.SIGKILL, worker.stderr
+    wait_for_end(int(worker.stdout))
+
+
+def test_the_key_is_not_in_what_the_system_shows_of_it(sandbox: SandboxServer) -> None:
+    async def asked() -> tuple[object, str]:
+        access = Access(api_key="sk-ant-canary", auth_token=None, base_url=sandbox.url)
+        async with caller(access) as provider:
+            outcome = await provider.call(a_request())
+            return outcome, " ".join(psutil.Process(the_caller()).cmdline())
+
+    outcome, shown = asyncio.run(asked())
+    assert isinstance(outcome, CallAnswered)
+    assert "canary" not in shown
+
+
+def test_one_that_cannot_start_is_a_lost_connection(sandbox: SandboxServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(caller_process, "_START", "raise SystemExit(3)")
+
+    async def asked() -> CallAnswered | CallFailed:
+        async with caller() as provider:
+            return await provider.call(a_request())
+
+    outcome = asyncio.run(asked())
+    assert isinstance(outcome, CallFailed)
+    assert outcome.cause == Cause.CONNECTION_LOST
+    assert sandbox.requests() == []
+
+
+def cut_everywhere(whole: bytes) -> list[list[bytes]]:
+    return [[whole[:cut], whole[cut:]] for cut in range(len(whole) + 1)] + [
+        [whole[place : place + 1] for place in range(len(whole))]
+    ]
+
+
+@pytest.mark.parametrize("content", [b"", b"x", b"two\nlines \xff"])
+def test_frames_are_read_wherever_the_stream_is_cut(content: bytes) -> None:
+    whole = frame(Kind.CALL, 7, content) + frame(Kind.READY, 2**40) + frame(Kind.ANSWERED, 8, content)
+    for parts in cut_everywhere(whole):
+        found = list[tuple[Kind, int, bytes]]()
+        record: Callable[[Kind, int, bytes], None] = lambda *one, into=found: into.append(one)  # noqa: E731 # type: ignore[misc]
+        frames = Frames(record, lambda: None)
+        for part in parts:
+            frames.data_received(part)
+        assert found == [(Kind.CALL, 7, content), (Kind.READY, 2**40, b""), (Kind.ANSWERED, 8, content)]

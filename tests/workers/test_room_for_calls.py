@@ -1,0 +1,50 @@
+"""What is called at a time, and what is in work beside it: an answer that is being written down keeps no call waiting."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from time import monotonic, sleep
+from typing import TYPE_CHECKING
+
+from extraction_core.failpoints import Failpoint
+from tests.factories import some_files
+from tests.ledger.support import HoldAt
+
+if TYPE_CHECKING:
+    from tests.workplace import Books, Workplace
+
+DOCUMENTS = 8
+AT_ONCE = 2
+IN_WORK = 3
+PATIENCE_S = 60.0
+
+
+def wait_for_answers(books: Books, count: int) -> None:
+    """Block until so many answers are kept."""
+    deadline = monotonic() + PATIENCE_S
+    while sum(attempt["status"] == "answered" for attempt in books.attempts) < count:
+        assert monotonic() < deadline, books.attempts
+        sleep(0)
+
+
+def test_a_call_is_made_while_answers_wait_for_the_disk_and_no_more_rows_are_in_work_than_that_takes(
+    workplace: Workplace,
+) -> None:
+    collection, disk = workplace.collection(some_files(DOCUMENTS), concurrency=AT_ONCE), HoldAt(Failpoint.WRITE_OUTPUT)
+    with ThreadPoolExecutor(1) as pool:
+        ended = pool.submit(workplace.run, collection, failpoints=disk)
+        disk.wait()
+        wait_for_answers(workplace.books, IN_WORK)
+        assert workplace.books.statuses() == {"queued": DOCUMENTS - IN_WORK, "running": IN_WORK}
+        disk.go_on()
+        ended.result()
+    assert workplace.books.statuses() == {"completed": DOCUMENTS}
+    assert len(workplace.calls()) == DOCUMENTS
+    workplace.books.assert_settled()
+
+
+def test_calls_in_flight_are_never_more_than_was_set(workplace: Workplace) -> None:
+    workplace.sandbox.faults([{"kind": "slow", "seconds": 0.05, "times": None}])
+    workplace.run(workplace.collection(some_files(5 * DOCUMENTS), concurrency=AT_ONCE))
+    assert {call["concurrency"] for call in workplace.calls()} <= set(range(1, AT_ONCE + 1))
+    assert max(call["concurrency"] for call in workplace.calls()) == AT_ONCE

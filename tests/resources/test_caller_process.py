@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import psutil
 import pytest
@@ -24,11 +24,51 @@ from tests.caller_processes import callers_of, wait_for_end
 from tests.resources.test_realtime import QUESTION, REFUSALS, ask, status
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 
     from tests.sandbox_server import SandboxServer
 
+T = TypeVar("T")
 MANY = 40
+KEY = "sk-ant-canary"
+
+
+class Shared:
+    """A caller process and the loop that it is used from."""
+
+    def __init__(self) -> None:
+        self._runner = asyncio.Runner()
+        self.provider = self.run(self._made())
+
+    def run(self, work: Coroutine[object, object, T]) -> T:
+        """Run something in the loop."""
+        return self._runner.run(work)
+
+    def close(self) -> None:
+        """End the process."""
+        self.run(self.provider.close())
+        self._runner.close()
+
+    async def _made(self) -> CallerProcess:
+        access = Access(api_key=KEY, auth_token=None, base_url=access_from().base_url)
+        return CallerProcess(access, calls_in_flight=MANY, request_timeout_s=30.0)
+
+
+@pytest.fixture(scope="module")
+def shared_by_all() -> Iterator[list[Shared]]:
+    made = list[Shared]()
+    yield made
+    for one in made:
+        one.close()
+
+
+@pytest.fixture
+def shared(shared_by_all: list[Shared], sandbox: SandboxServer) -> Shared:
+    """The caller process of those tests that it survives: to start one takes seconds."""
+    assert sandbox.url
+    if not shared_by_all:
+        shared_by_all.append(Shared())
+    return shared_by_all[0]
 
 
 @asynccontextmanager
@@ -49,8 +89,8 @@ def a_request(number: int = 0) -> dict[str, object]:
 
 
 def the_caller() -> int:
-    (pid,) = callers_of(os.getpid())
-    return pid
+    """The one that was started last."""
+    return callers_of(os.getpid())[-1]
 
 
 async def held(sandbox: SandboxServer, provider: CallerProcess, calls: int) -> list[asyncio.Task[object]]:
@@ -61,20 +101,19 @@ async def held(sandbox: SandboxServer, provider: CallerProcess, calls: int) -> l
     return tasks
 
 
-def test_every_outcome_is_that_of_a_call_from_here(sandbox: SandboxServer) -> None:
+def test_every_outcome_is_that_of_a_call_from_here(sandbox: SandboxServer, shared: Shared) -> None:
     async def outcomes() -> dict[str, CallAnswered | CallFailed]:
-        found = dict[str, CallAnswered | CallFailed]()
-        async with caller() as provider:
-            for name, refusal in REFUSALS.items():
-                sandbox.faults([dict(refusal.fault)])
-                found[name] = await provider.call(a_request())
-            sandbox.faults([dict(status(429, headers={"retry-after": "47"}))])
-            found["wait"] = await provider.call(a_request())
-            found["no unicode"] = await provider.call(build_request(QUESTION, "half an emoji: \ud83d"))
-            found["answer"] = await provider.call(a_request(770))
+        found, provider = dict[str, CallAnswered | CallFailed](), shared.provider
+        for name, refusal in REFUSALS.items():
+            sandbox.faults([dict(refusal.fault)])
+            found[name] = await provider.call(a_request())
+        sandbox.faults([dict(status(429, headers={"retry-after": "47"}))])
+        found["wait"] = await provider.call(a_request())
+        found["no unicode"] = await provider.call(build_request(QUESTION, "half an emoji: \ud83d"))
+        found["answer"] = await provider.call(a_request(770))
         return found
 
-    found = asyncio.run(outcomes())
+    found = shared.run(outcomes())
     requests = sandbox.requests()
     wait, no_unicode, answer = (found.pop(name) for name in ("wait", "no unicode", "answer"))
     for (name, outcome), request in zip(found.items(), requests, strict=False):
@@ -95,40 +134,29 @@ def test_every_outcome_is_that_of_a_call_from_here(sandbox: SandboxServer) -> No
     assert {**answer.message, "id": ""} == {**here.message, "id": ""}
 
 
-def test_answers_come_to_those_who_asked_in_whatever_order(sandbox: SandboxServer) -> None:
+def test_answers_come_to_those_who_asked_in_whatever_order(sandbox: SandboxServer, shared: Shared) -> None:
     async def asked() -> list[CallAnswered | CallFailed]:
-        async with caller() as provider:
-            tasks = await held(sandbox, provider, MANY)
-            await asyncio.to_thread(sandbox.release, "answers")
-            return [await task for task in tasks]  # type: ignore[misc]
+        tasks = await held(sandbox, shared.provider, MANY)
+        await asyncio.to_thread(sandbox.release, "answers")
+        return [await task for task in tasks]  # type: ignore[misc]
 
-    outcomes = asyncio.run(asked())
+    outcomes = shared.run(asked())
     assert max(request["concurrency"] for request in sandbox.requests()) == MANY
     for number, outcome in enumerate(outcomes):
         assert isinstance(outcome, CallAnswered)
         assert f'"R{number}' in outcome.message["content"][0]["text"].replace('\\"', '"')
 
 
-def test_tokens_are_counted_there(sandbox: SandboxServer) -> None:
-    async def counts() -> tuple[int | None, int | None]:
-        async with caller() as provider:
-            counted = await provider.count_tokens(a_request())
-            sandbox.faults([{"kind": "status", "status": 500, "path": "/v1/messages/count_tokens"}])
-            return counted, await provider.count_tokens(a_request())
-
-    counted, uncounted = asyncio.run(counts())
-    assert counted
-    assert uncounted is None
+def test_tokens_are_counted_there(sandbox: SandboxServer, shared: Shared) -> None:
+    assert shared.run(shared.provider.count_tokens(a_request()))
+    sandbox.faults([{"kind": "status", "status": 500, "path": "/v1/messages/count_tokens"}])
+    assert shared.run(shared.provider.count_tokens(a_request())) is None
 
 
-def test_a_defect_there_is_raised_here_and_costs_no_other_call(sandbox: SandboxServer) -> None:
-    async def asked() -> CallAnswered | CallFailed:
-        async with caller() as provider:
-            with pytest.raises(RuntimeError, match="TypeError"):
-                await provider.count_tokens({"max_tokens": 1})  # the SDK misses an argument
-            return await provider.call(a_request())
-
-    assert isinstance(asyncio.run(asked()), CallAnswered)
+def test_a_defect_there_is_raised_here_and_costs_no_other_call(sandbox: SandboxServer, shared: Shared) -> None:
+    with pytest.raises(RuntimeError, match="TypeError"):
+        shared.run(shared.provider.count_tokens({"max_tokens": 1}))  # the SDK misses an argument
+    assert isinstance(shared.run(shared.provider.call(a_request())), CallAnswered)
     assert len(sandbox.requests()) == 1
 
 
@@ -147,44 +175,42 @@ def test_calls_in_flight_of_one_that_is_killed_are_lost_and_the_next_one_starts_
     assert [getattr(one, "cause", None) for one in lost] == [Cause.CONNECTION_LOST] * 3
     assert isinstance(after, CallAnswered)
     assert first != second
-    assert callers_of(os.getpid()) == []
+    assert not {first, second} & set(callers_of(os.getpid()))
 
 
-def test_an_answer_that_nobody_waits_for_any_more_is_nobody_elses(sandbox: SandboxServer) -> None:
+def test_an_answer_that_nobody_waits_for_any_more_is_nobody_elses(sandbox: SandboxServer, shared: Shared) -> None:
     async def asked() -> tuple[object, bool]:
-        async with caller() as provider:
-            (cut_off,) = await held(sandbox, provider, 1)
-            pid = the_caller()
-            cut_off.cancel()
-            await asyncio.to_thread(sandbox.release, "answers")
-            return await provider.call(a_request(7)), the_caller() == pid
+        (cut_off,) = await held(sandbox, shared.provider, 1)
+        pid = the_caller()
+        cut_off.cancel()
+        await asyncio.to_thread(sandbox.release, "answers")
+        return await shared.provider.call(a_request(7)), the_caller() == pid
 
-    outcome, same = asyncio.run(asked())
+    outcome, same = shared.run(asked())
     assert isinstance(outcome, CallAnswered)
     assert "R7" in outcome.body
     assert same
 
 
-def test_an_interruption_from_outside_is_left_to_the_worker(sandbox: SandboxServer) -> None:
+def test_an_interruption_from_outside_is_left_to_the_worker(sandbox: SandboxServer, shared: Shared) -> None:
     async def asked() -> list[object]:
-        async with caller() as provider:
-            tasks = await held(sandbox, provider, 2)
-            for number in (signal.SIGINT, signal.SIGTERM):
-                os.kill(the_caller(), number)
-            await asyncio.to_thread(sandbox.release, "answers")
-            return [await task for task in tasks]
+        tasks = await held(sandbox, shared.provider, 2)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            os.kill(the_caller(), number)
+        await asyncio.to_thread(sandbox.release, "answers")
+        return [await task for task in tasks]
 
-    assert all(isinstance(outcome, CallAnswered) for outcome in asyncio.run(asked()))
+    assert all(isinstance(outcome, CallAnswered) for outcome in shared.run(asked()))
 
 
-def test_it_is_not_in_the_group_that_a_terminal_interrupts(sandbox: SandboxServer) -> None:
-    async def asked() -> int:
-        async with caller() as provider:
-            await provider.call(a_request())
-            return os.getpgid(the_caller())
+def test_it_is_not_in_the_group_that_a_terminal_interrupts(shared: Shared) -> None:
+    shared.run(shared.provider.call(a_request()))
+    assert os.getpgid(the_caller()) != os.getpgid(0)
 
-    assert asyncio.run(asked()) != os.getpgid(0)
-    assert sandbox.requests()
+
+def test_the_key_is_not_in_what_the_system_shows_of_it(shared: Shared) -> None:
+    assert isinstance(shared.run(shared.provider.call(a_request())), CallAnswered)
+    assert KEY not in " ".join(psutil.Process(the_caller()).cmdline())
 
 
 def test_one_that_stands_still_is_not_waited_for(sandbox: SandboxServer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,18 +231,17 @@ def test_one_that_stands_still_is_not_waited_for(sandbox: SandboxServer, monkeyp
 
 
 ORPHAN = """
-import asyncio, os, signal, sys
+import asyncio, os, signal, psutil
 from resources.extraction.access import access_from
 from resources.extraction.caller_process import CallerProcess
-from tests.caller_processes import callers_of
-from tests.resources.test_caller_process import a_request
 
 async def main():
     provider = CallerProcess(access_from(), calls_in_flight=2, request_timeout_s=30)
-    await provider.call(a_request())
-    asyncio.ensure_future(provider.call(a_request()))
+    request = {"model": "claude-haiku-5-5", "max_tokens": 9, "messages": [{"role": "user", "content": "Model: R1"}]}
+    await provider.call(request)
+    asyncio.ensure_future(provider.call(request))
     await asyncio.sleep(0)
-    print(*callers_of(os.getpid()), flush=True)
+    print(*(child.pid for child in psutil.Process().children()), flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 
 asyncio.run(main())
@@ -228,18 +253,6 @@ def test_it_ends_with_its_worker_however_that_dies(sandbox: SandboxServer) -> No
     worker = subprocess.run([sys.executable, "-c", ORPHAN], capture_output=True, text=True, check=False)
     assert worker.returncode == -signal.SIGKILL, worker.stderr
     wait_for_end(int(worker.stdout))
-
-
-def test_the_key_is_not_in_what_the_system_shows_of_it(sandbox: SandboxServer) -> None:
-    async def asked() -> tuple[object, str]:
-        access = Access(api_key="sk-ant-canary", auth_token=None, base_url=sandbox.url)
-        async with caller(access) as provider:
-            outcome = await provider.call(a_request())
-            return outcome, " ".join(psutil.Process(the_caller()).cmdline())
-
-    outcome, shown = asyncio.run(asked())
-    assert isinstance(outcome, CallAnswered)
-    assert "canary" not in shown
 
 
 def test_one_that_cannot_start_is_a_lost_connection(sandbox: SandboxServer, monkeypatch: pytest.MonkeyPatch) -> None:

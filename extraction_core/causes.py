@@ -32,6 +32,8 @@ class Cause(StrEnum):
     BILLING = "billing"
     SPEND_LIMIT = "spend_limit"
     MODEL_NOT_FOUND = "model_not_found"
+    # this machine cannot make calls
+    CALLER_NOT_STARTED = "caller_not_started"
     # the model answered, but not usably
     TRUNCATED = "truncated"
     REFUSED = "refused"
@@ -99,6 +101,7 @@ POLICIES: Mapping[Cause, Policy] = {
     Cause.BILLING: _REFUSED_ACCOUNT,
     Cause.SPEND_LIMIT: _REFUSED_ACCOUNT,
     Cause.MODEL_NOT_FOUND: _REFUSED_ACCOUNT,
+    Cause.CALLER_NOT_STARTED: Policy(remedy=Remedy.STOP, counted=False),
     Cause.TRUNCATED: Policy(remedy=Remedy.LARGER),
     Cause.REFUSED: Policy(remedy=Remedy.FINAL),
     Cause.CONTEXT_EXCEEDED: Policy(remedy=Remedy.FINAL),

@@ -39,22 +39,26 @@ def extract(  # noqa: PLR0913, PLR0917 - what a worker is made of
             return stopped
 
     async def call_by_call() -> ExtractOutcome:
-        provider = _provider(access, tools, collection, run_id)
+        provider = await _provider(access, tools, collection, run_id)
         return await ExtractWorker(tools, session, collection, provider, run_id, stop).run()
 
     return asyncio.run(call_by_call())
 
 
-def _provider(access: Access, tools: Tools, collection: Collection, run_id: int) -> Provider:
-    settings, documents = collection.settings, sum(tools.ledger.results.stats(run_id).counts.values())
+async def _provider(access: Access, tools: Tools, collection: Collection, run_id: int) -> Provider:
+    settings, timeout_s = collection.settings, tools.timing.request_timeout_s
+    documents = tools.ledger.results.stats(run_id).active
     if calls_apart(tools.environment.caller_process, in_flight=settings.concurrency, documents=documents):
-        from resources.extraction.caller_process import CallerProcess as Calls  # noqa: PLC0415 - one of the two
+        from resources.extraction.caller_process import CallerProcess  # noqa: PLC0415 - one of the two
 
         pass_seldom()
-    else:
-        load_sdk()
-        from resources.extraction.realtime import RealtimeProvider as Calls  # noqa: PLC0415 - as above
-    return Calls(access, calls_in_flight=settings.concurrency, request_timeout_s=tools.timing.request_timeout_s)
+        caller = CallerProcess(access, calls_in_flight=settings.concurrency, request_timeout_s=timeout_s)
+        await caller.start()
+        return caller
+    load_sdk()
+    from resources.extraction.realtime import RealtimeProvider  # noqa: PLC0415 - as above
+
+    return RealtimeProvider(access, calls_in_flight=settings.concurrency, request_timeout_s=timeout_s)
 
 
 def calls_apart(use: CallerUse, *, in_flight: int, documents: int) -> bool:
@@ -63,7 +67,7 @@ def calls_apart(use: CallerUse, *, in_flight: int, documents: int) -> bool:
     Args:
         use: what was set.
         in_flight: calls at a time.
-        documents: of the run.
+        documents: of the run that are unfinished.
     """
     if use is CallerUse.AUTO:
         return in_flight >= MANY_IN_FLIGHT and documents >= MANY_DOCUMENTS

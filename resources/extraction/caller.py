@@ -11,6 +11,7 @@ import os
 import signal
 import socket
 import sys
+import traceback
 from typing import TYPE_CHECKING, cast
 
 from resources.extraction.caller_wire import Frames, Kind, decode_settings, encode_count, encode_outcome, frame
@@ -18,6 +19,9 @@ from resources.extraction.sdk import load_sdk
 
 if TYPE_CHECKING:
     from resources.extraction.realtime import RealtimeProvider
+
+Reply = tuple[Kind, bytes]
+"""The kind of a frame and its content."""
 
 
 def main() -> None:
@@ -54,14 +58,20 @@ class Caller:
 
     def _received(self, kind: Kind, number: int, content: bytes) -> None:
         if kind is Kind.SETTINGS:
-            from resources.extraction.realtime import RealtimeProvider  # noqa: PLC0415 - after the SDK was loaded
-
-            self._provider = RealtimeProvider(**decode_settings(content))
-            self._transport.write(frame(Kind.READY, number))
+            self._transport.write(frame(*self._take(content), number=number))
             return
         task = asyncio.create_task(self._answer(kind, number, content))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    def _take(self, settings: bytes) -> Reply:
+        from resources.extraction.realtime import RealtimeProvider  # noqa: PLC0415 - after the SDK was loaded
+
+        try:
+            self._provider = RealtimeProvider(**decode_settings(settings))
+        except Exception as error:  # noqa: BLE001 - raised again where it was asked for
+            return _told(error)
+        return Kind.READY, b""
 
     async def _answer(self, kind: Kind, number: int, content: bytes) -> None:
         try:
@@ -69,6 +79,12 @@ class Caller:
                 reply = encode_outcome(await self._provider.call_encoded(content))
             else:
                 reply = encode_count(await self._provider.count_tokens_encoded(content))
-        except Exception as error:  # noqa: BLE001 - raised again where it was asked for
-            reply = Kind.DEFECT, f"{type(error).__name__}: {error}".encode("utf-8", "replace")
-        self._transport.write(frame(reply[0], number, reply[1]))
+        except Exception as error:  # noqa: BLE001 - as above
+            reply = _told(error)
+        self._transport.write(frame(*reply, number=number))
+
+
+def _told(error: Exception) -> Reply:
+    """Return what the worker is told of an exception; where it came from stands in the log, which is the worker's."""
+    traceback.print_exception(error)
+    return Kind.DEFECT, f"{type(error).__name__}: {error}".encode("utf-8", "replace")

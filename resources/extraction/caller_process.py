@@ -11,11 +11,13 @@ import itertools
 import socket
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from extraction_core.calls import CallAnswered, CallFailed
 from extraction_core.causes import Cause
+from extraction_core.errors import ConfigurationError
 from resources.extraction.access import Access
 from resources.extraction.caller_wire import Frames, Kind, decode_count, decode_outcome, encode_settings, frame
 from resources.extraction.request_body import encode_request
@@ -27,6 +29,7 @@ ANSWER_SLACK_S = 5.0
 
 _IMPORT_ROOT = Path(__file__).resolve().parents[2]
 _START = "import sys; sys.path.insert(0, sys.argv[1]); from resources.extraction.caller import main; main()"
+_READ_BYTES = 1 << 16
 
 
 class CallerProcess:
@@ -47,6 +50,17 @@ class CallerProcess:
         self._running: _Running | None = None
         self._starting: asyncio.Task[_Running] | None = None
 
+    async def start(self) -> None:
+        """Start the process before anything is claimed, so that what keeps it from starting costs no row a try.
+
+        Raises:
+            ConfigurationError: it does not start, or cannot use the settings.
+        """
+        running = await self._started()
+        if running.problem:
+            remedy = "Correct what it names; or set it to never, to have the calls made by the worker itself."
+            raise ConfigurationError("EXTRACTION_CALLER_PROCESS", None, f"{_NOT_STARTED}: {running.problem}.", remedy)
+
     async def call(self, request: Mapping[str, Any]) -> CallAnswered | CallFailed:
         """Make one call. Every outcome is a value; only a defect of ours raises."""
         body = encode_request(request)
@@ -63,22 +77,23 @@ class CallerProcess:
 
     async def close(self) -> None:
         """End the process, and what is in flight with it."""
-        if self._starting is not None:
-            self._starting.cancel()
-            await asyncio.wait([self._starting])
+        while self._starting is not None and not self._starting.done():
+            if self._running is not None:
+                self._running.hang_up()
+            await asyncio.wait([self._starting], timeout=0.05)  # not cancelled: a process would be left half-made
         if self._running is not None:
             await self._running.end()
 
     async def _ask(self, kind: Kind, content: bytes) -> tuple[Kind, bytes] | CallFailed:
+        asked_at, running = asyncio.get_running_loop().time(), None
         try:
-            running = await self._started()
             async with asyncio.timeout(self._timeout_s):
+                running = await self._started()
+                if running.problem:
+                    return CallFailed(cause=Cause.CALLER_NOT_STARTED, message=f"{_NOT_STARTED}: {running.problem}")
                 reply = await running.ask(kind, next(self._numbers), content)
         except TimeoutError:
-            return CallFailed(cause=Cause.TIMEOUT, message="no answer within the time limit")
-        except OSError as error:
-            message = f"the process that makes the calls cannot be started: {error.strerror}"
-            return CallFailed(cause=Cause.CONNECTION_LOST, message=message)
+            return _too_late(running, asked_at)
         if reply is None:
             message = "the process that makes the calls ended before it answered"
             return CallFailed(cause=Cause.CONNECTION_LOST, message=message)
@@ -95,78 +110,124 @@ class CallerProcess:
         return await asyncio.shield(self._starting)
 
     async def _start(self) -> _Running:
-        """Start a process; one that ended before it was ready is returned as well, and answers nothing."""
+        """Start a process. One that does not become ready is returned as well, with its ``problem``."""
         if self._running is not None:
             await self._running.end()
-        self._running = await _Running.start()
-        await self._running.make_ready(self._settings)
+        self._running = _Running()
+        await self._running.start(self._settings)
         return self._running
 
 
+_NOT_STARTED = "the process that makes the calls does not start"
+
+
+def _too_late(running: _Running | None, asked_at: float) -> CallFailed:
+    """A caller bounds its calls itself: one that told nothing at all meanwhile stands still, and must not make them later."""
+    if running is None:
+        return CallFailed(cause=Cause.CALLER_NOT_STARTED, message=f"{_NOT_STARTED} in time")
+    if running.heard_at < asked_at:
+        running.kill()
+    return CallFailed(cause=Cause.TIMEOUT, message="no answer within the time limit")
+
+
 class _Running:
-    """A running caller process, and our end of its socket."""
+    """A caller process, and our end of its socket.
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self._process = process
+    Attributes:
+        is_ready: it has its settings, and runs.
+        problem: why it does not start; empty while it does.
+        heard_at: when it last sent something, by the loop's clock.
+    """
+
+    def __init__(self) -> None:
+        self.is_ready, self.problem, self.heard_at = False, "", 0.0
+        self._is_connected = False
         self._waiting: dict[int, asyncio.Future[tuple[Kind, bytes] | None]] = {}
-        self._transport: asyncio.Transport
-        self._is_alive, self.is_ready = True, False
+        self._frames = Frames(self._received, self._ended)
+        self._ours, self._theirs = socket.socketpair()
+        self._process: asyncio.subprocess.Process | None = None
+        self._transport: asyncio.Transport | None = None
 
-    @classmethod
-    async def start(cls) -> _Running:
-        """Start the process; what it is sent before it reads waits in the socket."""
-        ours, theirs = socket.socketpair()
-        with theirs:
-            process = await asyncio.create_subprocess_exec(
+    async def start(self, settings: bytes) -> None:
+        """Start the process, tell it how the provider is reached, and wait until it is ready or has a problem."""
+        try:
+            self._process = await self._execute()
+            loop = asyncio.get_running_loop()
+            self._is_connected = True
+            self._transport, _ = await loop.create_connection(lambda: self._frames, sock=self._ours)
+            async with asyncio.timeout(START_TIMEOUT_S):
+                reply = await self.ask(Kind.SETTINGS, 0, settings)
+        except TimeoutError:
+            self.problem = f"it is not ready after {START_TIMEOUT_S:g} s"
+        except OSError as error:
+            self.problem = error.strerror or type(error).__name__
+        else:
+            if reply is None:
+                self.problem = f"it ended with exit code {await self._process.wait()}; the log has its last words"
+            elif reply[0] is Kind.DEFECT:
+                self.problem = reply[1].decode()
+        self.is_ready = self._is_connected and not self.problem
+        if self.problem:
+            await self.end()
+
+    async def ask(self, kind: Kind, number: int, content: bytes) -> tuple[Kind, bytes] | None:
+        """Send a frame and return what is answered; None when the process ended before."""
+        if not self._is_connected or self._transport is None:
+            return None
+        future: asyncio.Future[tuple[Kind, bytes] | None] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = future
+        self._transport.write(frame(kind, content, number=number))
+        try:
+            return await future
+        finally:
+            self._waiting.pop(number, None)
+
+    def hang_up(self) -> None:
+        """Close our end, on which the process ends."""
+        if self._transport is not None:
+            self._transport.close()
+        else:
+            self._ours.close()
+
+    def kill(self) -> None:
+        """End the process where it stands."""
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                self._process.kill()
+
+    async def end(self) -> None:
+        """Hang up and wait for the end of the process, but not for one that stands still. Safe to call twice."""
+        self.hang_up()
+        if self._process is None:
+            return
+        try:
+            async with asyncio.timeout(ANSWER_SLACK_S):
+                await self._process.wait()
+        except TimeoutError:
+            self.kill()
+            await self._process.wait()
+
+    async def _execute(self) -> asyncio.subprocess.Process:
+        with self._theirs as theirs:
+            return await asyncio.create_subprocess_exec(
                 *[sys.executable, "-P", "-c", _START, str(_IMPORT_ROOT), str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.DEVNULL,
                 process_group=0,  # Ctrl-C in a terminal is the worker's to take
             )
-        running = cls(process)
-        loop = asyncio.get_running_loop()
-        transport, _ = await loop.create_connection(lambda: Frames(running._received, running._ended), sock=ours)
-        running._transport = transport
-        return running
-
-    async def make_ready(self, settings: bytes) -> None:
-        """Tell it how the provider is reached, and wait until it is ready, has ended, or takes too long."""
-        try:
-            async with asyncio.timeout(START_TIMEOUT_S):
-                self.is_ready = await self.ask(Kind.SETTINGS, 0, settings) is not None
-        except TimeoutError:
-            await self.end()
-
-    async def ask(self, kind: Kind, number: int, content: bytes) -> tuple[Kind, bytes] | None:
-        """Send a frame and return what is answered; None when the process ended before."""
-        if not self._is_alive:
-            return None
-        future: asyncio.Future[tuple[Kind, bytes] | None] = asyncio.get_running_loop().create_future()
-        self._waiting[number] = future
-        self._transport.write(frame(kind, number, content))
-        try:
-            return await future
-        finally:
-            self._waiting.pop(number, None)
-
-    async def end(self) -> None:
-        """Hang up, on which the process ends; wait for it, and not for one that stands still."""
-        self._transport.close()
-        try:
-            async with asyncio.timeout(ANSWER_SLACK_S):
-                await self._process.wait()
-        except TimeoutError:
-            self._process.kill()
-            await self._process.wait()
 
     def _received(self, kind: Kind, number: int, content: bytes) -> None:
+        self.heard_at = asyncio.get_running_loop().time()
         future = self._waiting.get(number)
         if future is not None and not future.done():  # nobody waits any more for a call that was cut off
             future.set_result((kind, content))
 
     def _ended(self) -> None:
-        self._is_alive = self.is_ready = False
+        with suppress(OSError):  # a write that failed ends the reading: what had arrived before is still there
+            while data := self._ours.recv(_READ_BYTES):
+                self._frames.data_received(data)
+        self._is_connected = self.is_ready = False
         for future in self._waiting.values():
             if not future.done():
                 future.set_result(None)

@@ -35,7 +35,7 @@ class Kind(IntEnum):
     DEFECT = 8  # the content is the text of an exception
 
 
-def frame(kind: Kind, number: int, content: bytes = b"") -> bytes:
+def frame(kind: Kind, content: bytes, *, number: int) -> bytes:
     """Return a frame."""
     return _HEAD.pack(len(content), kind, number) + content
 

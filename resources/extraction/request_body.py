@@ -9,6 +9,8 @@ from typing import Any
 from extraction_core.calls import CallFailed
 from extraction_core.causes import Cause
 
+NOT_UTF8 = "the document's text cannot be encoded as UTF-8"
+
 
 def encode_request(request: Mapping[str, Any]) -> bytes | CallFailed:
     """Return the request as UTF-8 JSON, or why no call can be made.
@@ -19,4 +21,4 @@ def encode_request(request: Mapping[str, Any]) -> bytes | CallFailed:
     try:
         return json.dumps(request, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
     except UnicodeEncodeError:
-        return CallFailed(cause=Cause.INVALID_REQUEST, message="the document's text cannot be encoded as UTF-8")
+        return CallFailed(cause=Cause.INVALID_REQUEST, message=NOT_UTF8)

@@ -14,6 +14,7 @@ import anthropic
 
 from extraction_core.calls import CallFailed
 from extraction_core.causes import Cause
+from resources.extraction.request_body import NOT_UTF8
 
 LONGEST_MESSAGE = 500
 HIDDEN = "***"
@@ -48,6 +49,8 @@ def translate(error: Exception) -> CallFailed:
             return CallFailed(cause=Cause.TIMEOUT, message="no answer within the time limit")
         case anthropic.APIConnectionError():
             return CallFailed(cause=Cause.CONNECTION_LOST, message=_one_line(_root(error), error))
+        case UnicodeEncodeError():
+            return CallFailed(cause=Cause.INVALID_REQUEST, message=NOT_UTF8)
         case _:
             raise error
 

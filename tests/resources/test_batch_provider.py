@@ -11,9 +11,10 @@ from urllib.request import Request
 import pytest
 
 from extraction_core.batches import BatchSeen, BatchState
+from extraction_core.causes import Cause
 from resources.extraction import batches
 from resources.extraction.access import access_from
-from resources.extraction.batches import BatchNotFound, BatchProvider, CreateUnclear, ResultsUnreadable
+from resources.extraction.batches import BatchNotFound, BatchProvider, CreateRefused, CreateUnclear, ResultsUnreadable
 from tests.sandbox_server import DIRECT
 
 if TYPE_CHECKING:
@@ -66,6 +67,16 @@ def test_the_list_is_read_over_all_pages_back_to_the_moment(
     moment = datetime.now(UTC) + timedelta(seconds=1800)
     made = [create(provider, f"number-{number}").provider_id for number in range(5)]
     assert [seen.provider_id for seen in provider.created_since(moment)] == made[::-1]
+
+
+def test_what_is_no_unicode_is_refused_before_it_is_sent(sandbox: SandboxServer, provider: BatchProvider) -> None:
+    params = {**PARAMS, "messages": [{"role": "user", "content": "half an emoji: \ud83d"}]}
+    refused = provider.create([{"custom_id": "one", "params": params}])
+    assert isinstance(refused, CreateRefused)
+    checked = provider.validate(params)
+    assert checked is not None
+    assert (refused.failed.cause, checked.cause) == (Cause.INVALID_REQUEST, Cause.INVALID_REQUEST)
+    assert sandbox.requests() == []
 
 
 def test_a_create_is_sent_once_whatever_comes_back(sandbox: SandboxServer, provider: BatchProvider) -> None:

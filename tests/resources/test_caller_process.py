@@ -14,7 +14,8 @@ import psutil
 import pytest
 
 from extraction_core.calls import CallAnswered, CallFailed
-from extraction_core.causes import Cause
+from extraction_core.causes import POLICIES, Cause, Remedy
+from extraction_core.errors import ConfigurationError
 from extraction_core.prompting import build_request
 from resources.extraction import caller_process
 from resources.extraction.access import Access, access_from
@@ -213,12 +214,14 @@ def test_the_key_is_not_in_what_the_system_shows_of_it(shared: Shared) -> None:
     assert KEY not in " ".join(psutil.Process(the_caller()).cmdline())
 
 
-def test_one_that_stands_still_is_not_waited_for(sandbox: SandboxServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_stands_still_is_not_waited_for_and_makes_none_of_its_calls_later(
+    sandbox: SandboxServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(caller_process, "ANSWER_SLACK_S", 0.2)
 
     async def asked() -> tuple[object, int]:
         async with caller(timeout_s=1.0) as provider:
-            await provider.call(a_request())
+            await provider.start()
             pid = the_caller()
             os.kill(pid, signal.SIGSTOP)
             return await provider.call(a_request()), pid
@@ -227,7 +230,78 @@ def test_one_that_stands_still_is_not_waited_for(sandbox: SandboxServer, monkeyp
     assert isinstance(outcome, CallFailed)
     assert outcome.cause == Cause.TIMEOUT
     wait_for_end(pid)
-    assert len(sandbox.requests()) == 1
+    assert sandbox.requests() == []
+
+
+def test_one_that_is_slow_with_one_call_is_not_ended_for_it(sandbox: SandboxServer, shared: Shared) -> None:
+    async def asked() -> tuple[object, bool]:
+        (slow,) = await held(sandbox, shared.provider, 1)
+        pid = the_caller()
+        await shared.provider.call(a_request())
+        timed_out = caller_process._too_late(shared.provider._running, 0.0)  # type: ignore[reportPrivateUsage]
+        await asyncio.to_thread(sandbox.release, "answers")
+        return (await slow, timed_out), the_caller() == pid
+
+    (answer, timed_out), same = shared.run(asked())  # type: ignore[misc]
+    assert isinstance(answer, CallAnswered)
+    assert timed_out.cause == Cause.TIMEOUT
+    assert same
+
+
+ANSWERS_AND_ENDS = """
+import socket, sys
+sys.path.insert(0, sys.argv[1])
+from resources.extraction.caller_wire import Kind, frame
+connection = socket.socket(fileno=int(sys.argv[2]))
+connection.recv(1 << 16)
+connection.sendall(frame(Kind.READY, b"", number=0))
+connection.recv(1 << 16)
+connection.sendall(frame(Kind.ANSWERED, b'req_1\\n{"type": "message", "content": []}', number=1))
+"""
+
+
+def test_what_had_arrived_before_a_write_failed_is_read(
+    sandbox: SandboxServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(caller_process, "_START", ANSWERS_AND_ENDS)
+
+    async def asked() -> list[CallAnswered | CallFailed]:
+        async with caller() as provider:
+            await provider.start()
+            (process,) = [one for one in psutil.Process().children() if "connection.sendall" in str(one.cmdline())]
+            first = asyncio.create_task(provider.call(a_request()))
+            await asyncio.sleep(0)
+            process.wait()  # the loop stands still meanwhile, so nothing is read
+            second = asyncio.create_task(provider.call(a_request()))
+            return [await first, await second]
+
+    first, second = asyncio.run(asked())
+    assert isinstance(first, CallAnswered)
+    assert first.request_id == "req_1"
+    assert isinstance(second, CallFailed)
+    assert sandbox.requests() == []
+
+
+NEVER_READY = "import socket, sys; connection = socket.socket(fileno=int(sys.argv[2]))\nwhile connection.recv(9): pass"
+
+
+@pytest.mark.parametrize("ticks", range(8))
+def test_one_that_is_closed_while_it_starts_leaves_no_process(
+    sandbox: SandboxServer, monkeypatch: pytest.MonkeyPatch, ticks: int
+) -> None:
+    assert sandbox.url
+    monkeypatch.setattr(caller_process, "_START", NEVER_READY)
+    before = psutil.Process().children()
+
+    async def asked() -> None:
+        async with caller() as provider:
+            call = asyncio.create_task(provider.call(a_request()))
+            for _ in range(ticks):
+                await asyncio.sleep(0)
+            call.cancel()
+
+    asyncio.run(asked())
+    assert set(psutil.Process().children()) <= set(before)
 
 
 ORPHAN = """
@@ -255,16 +329,35 @@ def test_it_ends_with_its_worker_however_that_dies(sandbox: SandboxServer) -> No
     wait_for_end(int(worker.stdout))
 
 
-def test_one_that_cannot_start_is_a_lost_connection(sandbox: SandboxServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(caller_process, "_START", "raise SystemExit(3)")
+def problem_at_start() -> tuple[str, CallAnswered | CallFailed]:
+    """Return what is told of one that does not start, and what becomes of a call."""
 
-    async def asked() -> CallAnswered | CallFailed:
+    async def asked() -> tuple[str, CallAnswered | CallFailed]:
         async with caller() as provider:
-            return await provider.call(a_request())
+            with pytest.raises(ConfigurationError, match="EXTRACTION_CALLER_PROCESS") as refused:
+                await provider.start()
+            return str(refused.value), await provider.call(a_request())
 
-    outcome = asyncio.run(asked())
+    return asyncio.run(asked())
+
+
+def test_one_that_does_not_start_stops_the_line(sandbox: SandboxServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(caller_process, "_START", "raise SystemExit(3)")
+    problem, outcome = problem_at_start()
+    assert "it ended with exit code 3" in problem
     assert isinstance(outcome, CallFailed)
-    assert outcome.cause == Cause.CONNECTION_LOST
+    assert (outcome.cause, POLICIES[outcome.cause].remedy) == (Cause.CALLER_NOT_STARTED, Remedy.STOP)
+    assert sandbox.requests() == []
+
+
+def test_what_the_client_cannot_be_made_of_is_told_in_its_own_words(
+    sandbox: SandboxServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", "/nowhere/canary.pem")
+    problem, outcome = problem_at_start()
+    assert "FileNotFoundError" in problem
+    assert isinstance(outcome, CallFailed)
+    assert outcome.cause == Cause.CALLER_NOT_STARTED
     assert sandbox.requests() == []
 
 
@@ -276,7 +369,8 @@ def cut_everywhere(whole: bytes) -> list[list[bytes]]:
 
 @pytest.mark.parametrize("content", [b"", b"x", b"two\nlines \xff"])
 def test_frames_are_read_wherever_the_stream_is_cut(content: bytes) -> None:
-    whole = frame(Kind.CALL, 7, content) + frame(Kind.READY, 2**40) + frame(Kind.ANSWERED, 8, content)
+    parts_of_it = (Kind.CALL, content, 7), (Kind.READY, b"", 2**40), (Kind.ANSWERED, content, 8)
+    whole = b"".join(frame(kind, inside, number=number) for kind, inside, number in parts_of_it)
     for parts in cut_everywhere(whole):
         found = list[tuple[Kind, int, bytes]]()
         record: Callable[[Kind, int, bytes], None] = lambda *one, into=found: into.append(one)  # noqa: E731 # type: ignore[misc]

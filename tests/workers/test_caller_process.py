@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from extraction_assets.workers.extraction import MANY_DOCUMENTS, MANY_IN_FLIGHT, calls_apart
+from extraction_core.errors import ConfigurationError
 from extraction_core.settings import CallerUse
 from tests import processes
 from tests.caller_processes import callers_of, wait_for_end
@@ -72,6 +73,19 @@ def test_a_worker_that_is_killed_takes_its_caller_along_and_every_call_has_its_a
     assert endings["abandoned"] >= 2  # what was held, and what else was in flight just then
     assert DOCUMENTS + 2 <= len(workplace.calls()) <= endings.total()
     workplace.books.assert_settled()
+
+
+@pytest.mark.parametrize("use", ["never", "always"])
+def test_what_no_call_can_be_made_with_ends_the_run_and_costs_no_document_a_try(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch, use: str
+) -> None:
+    monkeypatch.setenv("EXTRACTION_CALLER_PROCESS", use)
+    monkeypatch.setenv("SSL_CERT_FILE", "/nowhere/canary.pem")
+    with pytest.raises((ConfigurationError, FileNotFoundError)):
+        workplace.run(workplace.collection())
+    assert workplace.books.statuses() == {"queued": 3}
+    assert workplace.books.attempts == []
+    assert callers_of(os.getpid()) == []
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
 from extraction_core.failpoints import Failpoint
+from tests import processes
 from tests.factories import some_files
 from tests.ledger.support import HoldAt
 
@@ -43,8 +44,16 @@ def test_a_call_is_made_while_answers_wait_for_the_disk_and_no_more_rows_are_in_
     workplace.books.assert_settled()
 
 
-def test_calls_in_flight_are_never_more_than_was_set(workplace: Workplace) -> None:
-    workplace.sandbox.faults([{"kind": "slow", "seconds": 0.05, "times": None}])
-    workplace.run(workplace.collection(some_files(5 * DOCUMENTS), concurrency=AT_ONCE))
-    assert {call["concurrency"] for call in workplace.calls()} <= set(range(1, AT_ONCE + 1))
+def test_while_no_answer_comes_nothing_is_claimed_or_opened_beyond_the_calls_that_may_be_made(
+    workplace: Workplace,
+) -> None:
+    workplace.sandbox.hold("answers", times=None)
+    child = workplace.child(workplace.collection(some_files(DOCUMENTS), concurrency=AT_ONCE))
+    workplace.sandbox.wait_until_held("answers", AT_ONCE)
+    assert workplace.books.statuses() == {"queued": DOCUMENTS - AT_ONCE, "running": AT_ONCE}
+    assert len(workplace.books.attempts) == AT_ONCE
+    workplace.sandbox.forget_faults()
+    workplace.sandbox.release("answers")
+    assert processes.end_of(child) == 0
     assert max(call["concurrency"] for call in workplace.calls()) == AT_ONCE
+    assert workplace.books.statuses() == {"completed": DOCUMENTS}

@@ -77,10 +77,9 @@ class CallerProcess:
 
     async def close(self) -> None:
         """End the process, and what is in flight with it."""
-        while self._starting is not None and not self._starting.done():
-            if self._running is not None:
-                self._running.hang_up()
-            await asyncio.wait([self._starting], timeout=0.05)  # not cancelled: a process would be left half-made
+        if self._starting is not None:
+            self._starting.cancel()
+            await asyncio.wait([self._starting])
         if self._running is not None:
             await self._running.end()
 
@@ -122,7 +121,7 @@ _NOT_STARTED = "the process that makes the calls does not start"
 
 
 def _too_late(running: _Running | None, asked_at: float) -> CallFailed:
-    """A caller bounds its calls itself: one that told nothing at all meanwhile stands still, and must not make them later."""
+    """A caller bounds its calls itself: one that told nothing meanwhile stands still, and must not make them later."""
     if running is None:
         return CallFailed(cause=Cause.CALLER_NOT_STARTED, message=f"{_NOT_STARTED} in time")
     if running.heard_at < asked_at:

@@ -219,18 +219,21 @@ def test_one_that_stands_still_is_not_waited_for_and_makes_none_of_its_calls_lat
 ) -> None:
     monkeypatch.setattr(caller_process, "ANSWER_SLACK_S", 0.2)
 
-    async def asked() -> tuple[object, int]:
+    async def asked() -> tuple[object, object]:
         async with caller(timeout_s=1.0) as provider:
             await provider.start()
             pid = the_caller()
             os.kill(pid, signal.SIGSTOP)
-            return await provider.call(a_request()), pid
+            outcome = await provider.call(a_request())
+            await asyncio.to_thread(wait_for_end, pid)
+            await provider.start()
+            return outcome, await provider.call(a_request())
 
-    outcome, pid = asyncio.run(asked())
+    outcome, after = asyncio.run(asked())
     assert isinstance(outcome, CallFailed)
     assert outcome.cause == Cause.TIMEOUT
-    wait_for_end(pid)
-    assert sandbox.requests() == []
+    assert isinstance(after, CallAnswered)
+    assert len(sandbox.requests()) == 1
 
 
 def test_one_that_is_slow_with_one_call_is_not_ended_for_it(sandbox: SandboxServer, shared: Shared) -> None:

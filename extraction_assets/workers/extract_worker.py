@@ -34,8 +34,8 @@ log = logging.getLogger(__name__)
 
 LEDGER_THREADS = 4
 BEYOND_CALLS = 2
-"""A row whose answer came makes room for another call; the more of them, up to half as many again as calls are allowed,
-are being written down, the sooner it is made. All rows of a worker are bounded so."""
+"""One row is being written down for so many that are called, at most. The place of a row whose answer came goes to
+another call, or the disk would keep calls waiting; and this bounds how many rows a worker has."""
 
 
 class Stop(StrEnum):

@@ -33,30 +33,24 @@ def main() -> None:
 
 
 async def _serve(connection: socket.socket) -> None:
-    caller = Caller()
-    await asyncio.get_running_loop().create_connection(caller.frames, sock=connection)
+    await asyncio.get_running_loop().create_connection(Caller, sock=connection)
     await asyncio.Event().wait()  # the process ends with its connection
 
 
-class Caller:
+class Caller(Frames):
     """Answers frames."""
 
     def __init__(self) -> None:
+        super().__init__(self._asked, lambda: os._exit(0))
         self._provider: RealtimeProvider
         self._transport: asyncio.WriteTransport
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def frames(self) -> Frames:
-        """Return the end of the socket that this caller serves."""
-        caller = self
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep what is written to."""
+        self._transport = cast("asyncio.WriteTransport", transport)
 
-        class Served(Frames):
-            def connection_made(self, transport: asyncio.BaseTransport) -> None:
-                caller._transport = cast("asyncio.WriteTransport", transport)
-
-        return Served(self._received, lambda: os._exit(0))
-
-    def _received(self, kind: Kind, number: int, content: bytes) -> None:
+    def _asked(self, kind: Kind, number: int, content: bytes) -> None:
         if kind is Kind.SETTINGS:
             self._transport.write(frame(*self._take(content), number=number))
             return

@@ -23,8 +23,9 @@ ONE_LARGER_TRY = {Cause.TRUNCATED}
 ONE_TRY_WITH_THE_ERROR_TOLD = {
     Cause.EMPTY_ANSWER, Cause.UNEXPECTED_STOP, Cause.UNPARSABLE, Cause.AMBIGUOUS, Cause.SCHEMA_MISMATCH,
 }  # fmt: skip
-FAULT_OF_THE_ACCOUNT = {
+FAULT_OF_ACCOUNT_OR_MACHINE = {
     Cause.AUTHENTICATION, Cause.PERMISSION, Cause.BILLING, Cause.SPEND_LIMIT, Cause.MODEL_NOT_FOUND,
+    Cause.CALLER_NOT_STARTED,
 }  # fmt: skip
 FINAL = {
     Cause.INVALID_REQUEST, Cause.REQUEST_TOO_LARGE, Cause.REFUSED, Cause.CONTEXT_EXCEEDED, Cause.TOO_LONG,
@@ -48,7 +49,14 @@ def after(counted: int = 1, *, refusals: int = 0, used: bool = False) -> History
 
 
 def test_every_cause_is_in_the_table_once() -> None:
-    groups = [NOT_SERVED, TRY_THE_SAME_AGAIN, ONE_LARGER_TRY, ONE_TRY_WITH_THE_ERROR_TOLD, FAULT_OF_THE_ACCOUNT, FINAL]
+    groups = [
+        NOT_SERVED,
+        TRY_THE_SAME_AGAIN,
+        ONE_LARGER_TRY,
+        ONE_TRY_WITH_THE_ERROR_TOLD,
+        FAULT_OF_ACCOUNT_OR_MACHINE,
+        FINAL,
+    ]
     assert sorted(Cause) == sorted(cause for group in groups for cause in group)
     assert set(POLICIES) == set(Cause)
 
@@ -68,7 +76,7 @@ def test_what_would_fail_the_same_way_again_is_final(cause: Cause) -> None:
     assert decided(cause) == GiveUp(next_retry_s=None)
 
 
-@pytest.mark.parametrize("cause", sorted(FAULT_OF_THE_ACCOUNT))
+@pytest.mark.parametrize("cause", sorted(FAULT_OF_ACCOUNT_OR_MACHINE))
 def test_a_fault_of_the_account_stops_the_line_and_counts_for_no_document(cause: Cause) -> None:
     assert decided(cause) == StopLine()
     assert not POLICIES[cause].counted

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar
 
@@ -307,60 +305,18 @@ def test_one_that_is_closed_while_it_starts_leaves_no_process(
     assert set(psutil.Process().children()) <= set(before)
 
 
-ORPHAN = """
-import asyncio, os, signal, psutil
-from resources.extraction.access import access_from
-from resources.extraction.caller_process import CallerProcess
-
-async def main():
-    provider = CallerProcess(access_from(), calls_in_flight=2, request_timeout_s=30)
-    request = {"model": "claude-haiku-5-5", "max_tokens": 9, "messages": [{"role": "user", "content": "Model: R1"}]}
-    await provider.call(request)
-    asyncio.ensure_future(provider.call(request))
-    await asyncio.sleep(0)
-    print(*(child.pid for child in psutil.Process().children()), flush=True)
-    os.kill(os.getpid(), signal.SIGKILL)
-
-asyncio.run(main())
-"""
-
-
-def test_it_ends_with_its_worker_however_that_dies(sandbox: SandboxServer) -> None:
-    sandbox.hold("answers", skip=1)
-    worker = subprocess.run([sys.executable, "-c", ORPHAN], capture_output=True, text=True, check=False)
-    assert worker.returncode == -signal.SIGKILL, worker.stderr
-    wait_for_end(int(worker.stdout))
-
-
-def problem_at_start() -> tuple[str, CallAnswered | CallFailed]:
-    """Return what is told of one that does not start, and what becomes of a call."""
-
-    async def asked() -> tuple[str, CallAnswered | CallFailed]:
-        async with caller() as provider:
-            with pytest.raises(ConfigurationError, match="EXTRACTION_CALLER_PROCESS") as refused:
-                await provider.start()
-            return str(refused.value), await provider.call(a_request())
-
-    return asyncio.run(asked())
-
-
 def test_one_that_does_not_start_stops_the_line(sandbox: SandboxServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(caller_process, "_START", "raise SystemExit(3)")
-    problem, outcome = problem_at_start()
-    assert "it ended with exit code 3" in problem
+
+    async def asked() -> CallAnswered | CallFailed:
+        async with caller() as provider:
+            with pytest.raises(ConfigurationError, match=r"EXTRACTION_CALLER_PROCESS.*it ended with exit code 3"):
+                await provider.start()
+            return await provider.call(a_request())
+
+    outcome = asyncio.run(asked())
     assert isinstance(outcome, CallFailed)
     assert (outcome.cause, POLICIES[outcome.cause].remedy) == (Cause.CALLER_NOT_STARTED, Remedy.STOP)
-    assert sandbox.requests() == []
-
-
-def test_what_the_client_cannot_be_made_of_is_told_in_its_own_words(
-    sandbox: SandboxServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SSL_CERT_FILE", "/nowhere/canary.pem")
-    problem, outcome = problem_at_start()
-    assert "FileNotFoundError" in problem
-    assert isinstance(outcome, CallFailed)
-    assert outcome.cause == Cause.CALLER_NOT_STARTED
     assert sandbox.requests() == []
 
 

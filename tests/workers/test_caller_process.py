@@ -15,6 +15,7 @@ from extraction_core.settings import CallerUse
 from tests import processes
 from tests.caller_processes import callers_of, wait_for_end
 from tests.factories import some_files
+from tests.workplace import ON_ONE_DATABASE
 
 if TYPE_CHECKING:
     from tests.workplace import Workplace
@@ -54,6 +55,7 @@ def test_calls_that_are_lost_with_their_process_are_written_down_and_made_again(
     books.assert_settled()
 
 
+@ON_ONE_DATABASE
 def test_a_worker_that_is_killed_takes_its_caller_along_and_every_call_has_its_attempt(workplace: Workplace) -> None:
     collection = workplace.collection(some_files(DOCUMENTS), concurrency=HELD)
     workplace.sandbox.hold("answers", match="R71[01]\\b", times=None)
@@ -75,13 +77,14 @@ def test_a_worker_that_is_killed_takes_its_caller_along_and_every_call_has_its_a
     workplace.books.assert_settled()
 
 
+@ON_ONE_DATABASE
 @pytest.mark.parametrize("use", ["never", "always"])
 def test_what_no_call_can_be_made_with_ends_the_run_and_costs_no_document_a_try(
     workplace: Workplace, monkeypatch: pytest.MonkeyPatch, use: str
 ) -> None:
     monkeypatch.setenv("EXTRACTION_CALLER_PROCESS", use)
     monkeypatch.setenv("SSL_CERT_FILE", "/nowhere/canary.pem")
-    with pytest.raises((ConfigurationError, FileNotFoundError)):
+    with pytest.raises((ConfigurationError, FileNotFoundError), match=r"FileNotFoundError|No such file"):
         workplace.run(workplace.collection())
     assert workplace.books.statuses() == {"queued": 3}
     assert workplace.books.attempts == []

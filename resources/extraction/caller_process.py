@@ -181,13 +181,6 @@ class _Running:
         finally:
             self._waiting.pop(number, None)
 
-    def hang_up(self) -> None:
-        """Close our end, on which the process ends."""
-        if self._transport is not None:
-            self._transport.close()
-        else:
-            self._ours.close()
-
     def kill(self) -> None:
         """End the process where it stands."""
         if self._process is not None:
@@ -196,7 +189,7 @@ class _Running:
 
     async def end(self) -> None:
         """Hang up and wait for the end of the process, but not for one that stands still. Safe to call twice."""
-        self.hang_up()
+        (self._transport or self._ours).close()
         if self._process is None:
             return
         try:

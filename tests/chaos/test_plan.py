@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from extraction_assets.chaos.plan import FROZEN_AT_BATCHES, FROZEN_AT_CALLS, TELLING_OF_BATCHES, TELLING_OF_CALLS, Plan
+from extraction_assets.chaos.plan import (
+    FROZEN_AT_BATCHES,
+    FROZEN_AT_CALLS,
+    TELLING_OF_BATCHES,
+    TELLING_OF_CALLS,
+    Mishap,
+    Plan,
+)
 from extraction_core.failpoints import Failpoint
 
 if TYPE_CHECKING:
@@ -44,6 +51,14 @@ def test_in_two_hands_somebody_was_frozen_wherever_anybody_is(mode: str, freezin
     for seed in SEEDS:
         frozen = {fate.failpoint for fate in _fates(seed, mode, OPENING + 2 * A_HAND) if fate.freezes}
         assert frozen == set(freezing)
+
+
+def test_some_workers_have_caller_processes_and_some_of_these_are_killed_but_none_where_batches_are_sent() -> None:
+    for seed in SEEDS:
+        launched = list(islice(_launches(seed, "realtime"), OPENING + 4 * A_HAND))
+        assert {one.fate.apart for one in launched} == {False, True}
+        assert Mishap.CALLERS in {mishap for one in launched for _, mishap in one.mishaps}
+        assert not any(fate.apart for fate in _fates(seed, "batch", OPENING + 4 * A_HAND))
 
 
 def test_calls_begin_with_late_sleepers_and_half_finished_files_on_a_provider_that_is_well() -> None:

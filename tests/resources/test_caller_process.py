@@ -71,8 +71,8 @@ def shared(shared_by_all: list[Shared], sandbox: SandboxServer) -> Shared:
 
 
 @asynccontextmanager
-async def caller(access: Access | None = None, *, timeout_s: float = 30.0) -> AsyncIterator[CallerProcess]:
-    provider = CallerProcess(access or access_from(), calls_in_flight=MANY, request_timeout_s=timeout_s)
+async def caller(*, timeout_s: float = 30.0) -> AsyncIterator[CallerProcess]:
+    provider = CallerProcess(access_from(), calls_in_flight=MANY, request_timeout_s=timeout_s)
     try:
         yield provider
     finally:
